@@ -1,0 +1,75 @@
+/// What belongs to a thread: gradient mode, current device, streams, threads, generator, random counters. It belongs to
+/// the thread and never to the process, because a replica is a thread; whoever hands a task to another thread copies
+/// it.
+#pragma once
+#include <tandem/core/device.h>
+
+#include <memory>
+#include <utility>
+
+namespace tandem {
+
+class Generator;
+class Pool;
+struct Stream;
+
+/// Where the counter-based generator of dropout stands. Draws are keyed by (seed, step, call, row), so they depend
+/// neither on threads nor on replicas. `call` counts by itself; a trainer that resumes sets `step` before each step.
+struct RandomStep {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint64_t call = 0;
+  int64_t row_offset = 0;  // of this replica's rows in the global batch
+};
+
+struct Context {
+  bool grad = true;           // ops are recorded
+  bool retain_graph = false;  // of the backward now running
+  bool detect_anomaly = false;
+  bool deterministic = false;
+  Device device;                     // where new tensors go
+  Stream* stream[kMaxDevices] = {};  // of cuda:i; null means the device's own
+  int threads = 0;                   // 0: what the process has
+  Pool* pool = nullptr;  // if set, where CPU tensors get memory instead of their device's pool (a checker's, say)
+  const char* op = "";   // the op this thread last entered, for errors that come from below it
+  RandomStep random;
+  std::shared_ptr<Generator> generator;  // made at its first use
+};
+
+/// The calling thread's context.
+TANDEM_API Context& context();
+
+/// Sets the calling thread's context to `c` for a scope: how a task carries its poster's context.
+class ContextGuard {
+ public:
+  explicit ContextGuard(Context c) : was_(std::exchange(context(), std::move(c))) {}
+  ~ContextGuard() { context() = std::move(was_); }
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+
+ private:
+  Context was_;
+};
+
+/// New tensors of this thread go to `d` for a scope (torch.device as a context manager).
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(Device d) : was_(context().device) {
+    require_device(d);
+    context().device = d;
+  }
+  ~DeviceGuard() { context().device = was_; }
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  Device was_;
+};
+
+inline Device current_device() { return context().device; }
+
+/// Asks for kernels whose results are the same bits in every run (torch.use_deterministic_algorithms). All CPU kernels
+/// are; of a device whose fast kernels are not, others are chosen. Per thread, carried with tasks.
+inline void use_deterministic_algorithms(bool on) { context().deterministic = on; }
+
+}  // namespace tandem

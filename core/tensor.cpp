@@ -1,0 +1,174 @@
+#include <tandem/core/autograd.h>
+#include <tandem/core/backend.h>
+#include <tandem/core/copy.h>
+#include <tandem/core/enter.h>
+
+#include <cmath>
+
+namespace tandem {
+
+TensorImpl::~TensorImpl() = default;
+
+Tensor::Tensor(Ref<Storage> storage, const Dims& shape, const Dims& strides, Dtype dtype, int64_t offset)
+    : p_(new TensorImpl) {
+  p_->storage = std::move(storage);
+  p_->shape = shape;
+  p_->strides = strides;
+  p_->dtype = dtype;
+  p_->offset = offset;
+}
+
+Tensor Tensor::alias(const Dims& shape, const Dims& strides, int64_t offset) const {
+  return Tensor(p_->storage, shape, strides, p_->dtype, offset);
+}
+Tensor Tensor::detach() const { return alias(p_->shape, p_->strides, p_->offset); }
+
+bool Tensor::unique() const {
+  return p_.count() == 1 && p_->storage.count() == 1 && p_->storage->pool && p_->storage->bytes &&
+         !(p_->node && p_->node->is_leaf) && is_dense_in_any_layout();
+}
+
+Leaf* Tensor::leaf() const {
+  Node* n = p_->node.get();
+  return n && n->is_leaf ? static_cast<Leaf*>(n) : nullptr;
+}
+
+bool Tensor::is_leaf() const { return !p_->node || p_->node->is_leaf; }
+
+Tensor& Tensor::set_requires_grad(bool on) {
+  check(is_leaf(), "[set_requires_grad] this tensor is the result of ", p_->node ? p_->node->name : "",
+        "; detach() gives one outside the graph");
+  if (!on) {
+    p_->node = {};
+  } else if (!p_->node) {
+    check<DtypeError>(is_floating(dtype()), "[set_requires_grad] only floating tensors have gradients, this is ",
+                      dtype());
+    auto* l = new Leaf;
+    p_->node = Ref<Node>(l);
+    l->value = p_->storage;
+    l->value_offset = p_->offset;
+    Dims strides = is_dense_in_any_layout() ? p_->strides : dense_strides(p_->shape, Layout::row_major);
+    l->meta = {p_->shape, strides, dtype(), device()};
+  }
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  Leaf* l = leaf();
+  return l && l->written ? l->window : Tensor();
+}
+
+void Tensor::zero_grad() const {
+  if (Leaf* l = leaf()) l->written = false;
+}
+
+int Tensor::register_hook(GradHook hook) const {
+  check(requires_grad(), "[register_hook] this tensor does not require grad");
+  auto& hooks = p_->node->hooks;
+  if (!hooks) hooks = std::make_unique<std::vector<HookEntry>>();
+  int id = hooks->empty() ? 0 : hooks->back().id + 1;
+  hooks->push_back({id, std::move(hook)});
+  return id;
+}
+
+void Tensor::remove_hook(int id) const {
+  if (!requires_grad() || !p_->node->hooks) return;
+  auto& hooks = p_->node->hooks;
+  std::erase_if(*hooks, [&](auto& e) { return e.id == id; });
+  if (hooks->empty()) hooks = nullptr;
+}
+
+void Tensor::backward(const Tensor& grad, bool retain_graph) const {
+  check(requires_grad(), "[backward] this tensor does not require grad and comes from nothing that does");
+  Tensor g = grad;
+  if (!g) {
+    check<ShapeError>(numel() == 1, "[backward] a gradient to start from is needed for a tensor of shape ", shape(),
+                      ", it is 1 for one element only");
+    g = ones(shape(), {.dtype = dtype(), .device = device()});
+  }
+  tandem::backward(std::span(this, 1), std::span(&g, 1), {.retain_graph = retain_graph});
+}
+
+void Tensor::require_host_access(Dtype want, Layout l) const {
+  check<DtypeError>(dtype() == want, "[data] this tensor is ", dtype(), ", asked for as ", want);
+  check<DeviceError>(device().is_cpu(), "[data] this tensor is on ", device(), ": to(cpu()) brings it to the host");
+  check<ShapeError>(is_contiguous(l), "[data] this tensor of shape ", shape(), " and strides ", strides(), " is not ",
+                    l, ": contiguous() makes a copy that is, or name the layout it has");
+}
+
+void Tensor::require_one_element() const {
+  check<ShapeError>(numel() == 1, "[item] takes a tensor of one element, this has shape ", shape());
+}
+
+void Tensor::copy_out(void* to, Dtype dtype) const {
+  if (numel() == 0) return;
+  Tensor host = device().is_cpu() ? *this : copy_of(*this, {.dtype = p_->dtype, .device = cpu()});
+  Tensor out = from_blob(to, shape(), {}, {.dtype = dtype, .device = host.device()});
+  copy_into({out, 0}, host);
+}
+
+Tensor empty(const Dims& shape, TensorOptions o) {
+  for (int64_t n : shape) check<ShapeError>(n >= 0, "[empty] negative size in ", shape);
+  size_t bytes = size_t(shape.numel()) * size_of(o.dtype);
+  Tensor t(Storage::make(bytes, o.device), shape, dense_strides(shape, o.layout), o.dtype);
+  if (o.requires_grad) t.set_requires_grad();
+  return t;
+}
+
+Tensor full(const Dims& shape, double value, TensorOptions o) {
+  Tensor t = empty(shape, o);
+  if (value == 0 && !std::signbit(value))
+    zero_bytes(t.raw(), t.device(), t.storage()->bytes);
+  else
+    fill_into(t, value);
+  return t;
+}
+Tensor zeros(const Dims& shape, TensorOptions o) { return full(shape, 0, o); }
+Tensor ones(const Dims& shape, TensorOptions o) { return full(shape, 1, o); }
+Tensor empty_like(const Tensor& t) { return empty(t.shape(), t.options()); }
+Tensor zeros_like(const Tensor& t) { return zeros(t.shape(), t.options()); }
+Tensor ones_like(const Tensor& t) { return ones(t.shape(), t.options()); }
+
+Tensor arange(double start, double end, double step, TensorOptions o) {
+  check(step != 0 && (end - start) / step >= 0, "[arange] from ", start, " to ", end, " by ", step);
+  auto n = int64_t(std::ceil((end - start) / step));
+  std::vector<double> v(static_cast<size_t>(n));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = start + double(i) * step;
+  Tensor host = from_vector(v, {n}, {.device = cpu()});
+  return copy_of(host, o);
+}
+
+Tensor detail::from_host(const void* data, size_t count, Dtype dtype, const Dims& shape, TensorOptions o) {
+  check<ShapeError>(int64_t(count) == shape.numel(), "[from_vector] ", count, " values for shape ", shape);
+  o.dtype = dtype;
+  bool requires_grad = std::exchange(o.requires_grad, false);
+  Tensor t;
+  if (o.layout == Layout::row_major || shape.size() != 4) {
+    t = empty(shape, o);
+    copy_bytes(t.raw(), o.device, data, cpu(), count * size_of(dtype));
+  } else {
+    t = copy_of(from_host(data, count, dtype, shape, {.device = o.device}), o);
+  }
+  if (requires_grad) t.set_requires_grad();
+  return t;
+}
+
+Tensor from_blob(void* data, const Dims& shape, std::function<void(void*)> deleter, TensorOptions o) {
+  size_t bytes = size_t(shape.numel()) * size_of(o.dtype);
+  auto s = Storage::foreign(data, bytes, o.device, std::move(deleter));
+  Tensor t(std::move(s), shape, dense_strides(shape, o.layout), o.dtype);
+  if (o.requires_grad) t.set_requires_grad();
+  return t;
+}
+
+void require_same_device(const char* op, std::initializer_list<const Tensor*> tensors) {
+  const Tensor* first = nullptr;
+  for (const Tensor* t : tensors) {
+    if (!*t) continue;
+    if (!first) first = t;
+    check<DeviceError>(t->device() == first->device(), "[", op, "] one tensor is on ", first->device(), ", another on ",
+                       t->device(), ": to(device) copies");
+  }
+}
+
+}  // namespace tandem
