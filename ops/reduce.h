@@ -1,0 +1,73 @@
+/// Reductions over any set of dimensions: sum, mean, amax, amin, var, argmax, argmin. Their order is a function of the
+/// shape alone, so layouts and threads do not change a bit; sums are taken in f64, those of integers in i64.
+#pragma once
+#include <tandem/core/kernel.h>
+#include <tandem/core/node.h>
+
+#include <concepts>
+#include <optional>
+
+namespace tandem {
+
+struct VarOptions {
+  bool unbiased = true;  // divide by the count - 1
+  bool keepdim = false;  // reduced dimensions stay, with size 1
+};
+
+/// torch.sum. Integers and bools give i64; the sum of nothing is 0.
+TANDEM_API Tensor sum(const Tensor& x);
+/// Over these dimensions (negative ones count from the end; none named means all). Throws ShapeError for a dimension
+/// out of range or named twice.
+TANDEM_API Tensor sum(const Tensor& x, const Dims& dim, bool keepdim = false);
+
+/// torch.mean of a floating tensor; the mean of nothing is NaN. Throws DtypeError.
+TANDEM_API Tensor mean(const Tensor& x);
+TANDEM_API Tensor mean(const Tensor& x, const Dims& dim, bool keepdim = false);
+
+/// torch.amax: NaN wins; the gradient is shared evenly by equal maxima. Throws ShapeError where there is nothing to
+/// choose from.
+TANDEM_API Tensor amax(const Tensor& x);
+TANDEM_API Tensor amax(const Tensor& x, const Dims& dim, bool keepdim = false);
+
+/// torch.amin, as amax.
+TANDEM_API Tensor amin(const Tensor& x);
+TANDEM_API Tensor amin(const Tensor& x, const Dims& dim, bool keepdim = false);
+
+/// torch.var of a floating tensor, in two passes; NaN where the divisor is 0. Throws DtypeError.
+TANDEM_API Tensor var(const Tensor& x);
+TANDEM_API Tensor var(const Tensor& x, const Dims& dim, VarOptions o = {});
+/// Over all dimensions: `var(x, VarOptions{.unbiased = false})`.
+template <std::same_as<VarOptions> O>
+Tensor var(const Tensor& x, O o) {
+  return var(x, Dims{}, o);
+}
+
+/// torch.argmax: the first index of the largest element, NaN counting as largest; i64, no gradient. Without `dim` the
+/// index is that in the flattened tensor. Throws ShapeError where there is nothing to choose from.
+TANDEM_API Tensor argmax(const Tensor& x, std::optional<int> dim = {}, bool keepdim = false);
+/// torch.argmin, as argmax.
+TANDEM_API Tensor argmin(const Tensor& x, std::optional<int> dim = {}, bool keepdim = false);
+
+/// One dimension, as a plain number: `sum(x, 1)`.
+template <std::integral I>
+Tensor sum(const Tensor& x, I dim, bool keepdim = false) {
+  return sum(x, Dims{int64_t(dim)}, keepdim);
+}
+template <std::integral I>
+Tensor mean(const Tensor& x, I dim, bool keepdim = false) {
+  return mean(x, Dims{int64_t(dim)}, keepdim);
+}
+template <std::integral I>
+Tensor amax(const Tensor& x, I dim, bool keepdim = false) {
+  return amax(x, Dims{int64_t(dim)}, keepdim);
+}
+template <std::integral I>
+Tensor amin(const Tensor& x, I dim, bool keepdim = false) {
+  return amin(x, Dims{int64_t(dim)}, keepdim);
+}
+template <std::integral I>
+Tensor var(const Tensor& x, I dim, VarOptions o = {}) {
+  return var(x, Dims{int64_t(dim)}, o);
+}
+
+}  // namespace tandem
