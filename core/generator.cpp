@@ -1,5 +1,7 @@
 #include <tandem/core/generator.h>
 
+#include <cmath>
+#include <numbers>
 #include <numeric>
 #include <sstream>
 
@@ -8,6 +10,15 @@ namespace tandem {
 void Generator::manual_seed(uint64_t seed) {
   seed_ = seed;
   engine_.seed(uint32_t(seed));
+  next_normal_.reset();
+}
+
+double Generator::normal_double() {
+  if (next_normal_) return *std::exchange(next_normal_, std::nullopt);
+  const double turn = uniform_double(), u = uniform_double();
+  const double radius = std::sqrt(-2 * std::log1p(-u)), angle = 2 * std::numbers::pi * turn;
+  next_normal_ = radius * std::sin(angle);
+  return radius * std::cos(angle);
 }
 
 int64_t Generator::randint(int64_t low, int64_t high) {
@@ -29,6 +40,7 @@ std::string Generator::state() const {
   std::ostringstream s;
   s.imbue(std::locale::classic());
   s << seed_ << ' ' << engine_;
+  if (next_normal_) s << ' ' << std::bit_cast<uint64_t>(*next_normal_);
   return s.str();
 }
 
@@ -39,8 +51,12 @@ void Generator::set_state(const std::string& state) {
   std::mt19937 engine;
   s >> seed >> engine;
   check(!s.fail(), "[set_state] this is no generator's state");
+  uint64_t normal;
+  const bool kept = bool(s >> normal);
+  check(s.eof(), "[set_state] this is no generator's state");
   seed_ = seed;
   engine_ = engine;
+  next_normal_ = kept ? std::optional(std::bit_cast<double>(normal)) : std::nullopt;
 }
 
 Generator& default_generator() {

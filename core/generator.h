@@ -3,6 +3,7 @@
 #pragma once
 #include <tandem/core/tensor.h>
 
+#include <optional>
 #include <random>
 
 namespace tandem {
@@ -23,6 +24,8 @@ class TANDEM_API Generator {
   /// [0, 1)
   float uniform_float() { return float(random() & 0xffffffu) * 5.9604644775390625e-8f; }
   double uniform_double() { return double(random64() & ((1ull << 53) - 1)) * 1.1102230246251565e-16; }
+  /// Mean 0, deviation 1. Draws come in pairs: every second call returns what the one before kept.
+  double normal_double();
   /// [low, high)
   int64_t randint(int64_t low, int64_t high);
   /// A permutation of 0..n-1 (torch.randperm).
@@ -35,6 +38,7 @@ class TANDEM_API Generator {
  private:
   uint64_t seed_ = 0;
   std::mt19937 engine_;
+  std::optional<double> next_normal_;  // the second of a pair
 };
 
 /// This thread's generator, made with PyTorch's default seed at its first use.
