@@ -56,15 +56,13 @@ void Storage::rebind(Ref<Storage> to, size_t offset, bool keep) {
 
 void Storage::move_to(Device d) {
   if (device == d) return;
-  check(!base && !deleter,
-        "[to] this memory is part of a larger block (an optimizer's or a wrapper's) or foreign, and "
-        "can't move from ",
-        device, " to ", d, ": move the module before making the optimizer or wrapper");
+  check(!deleter, "[to] foreign memory can't move from ", device, " to ", d, ": a clone() can");
   Ref<Storage> there = make(bytes, d);
   copy_bytes(there->data, d, data, device, bytes);
   std::swap(data, there->data);
   std::swap(pool, there->pool);
   std::swap(capacity, there->capacity);
+  std::swap(base, there->base);
   std::swap(device, there->device);
 }
 

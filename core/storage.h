@@ -29,7 +29,7 @@ struct TANDEM_API Storage {
   static Ref<Storage> foreign(void* data, size_t bytes, Device d, std::function<void(void*)> deleter);
   /// Moves this storage's values into a window of `base` (which keeps them where `keep`); the version stays.
   void rebind(Ref<Storage> base, size_t offset, bool keep = true);
-  /// Moves this storage to another device, values and all. Throws Error for a window or foreign memory.
+  /// Moves this storage to another device, values and all; a window leaves its block. Throws Error for foreign memory.
   void move_to(Device d);
   static void destroy(Storage* s);
 
