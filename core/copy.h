@@ -23,8 +23,8 @@ TANDEM_API Tensor as_dense(const Tensor& x);
 /// A copy with memory of its own. No autograd.
 TANDEM_API Tensor copy_of(const Tensor& x, TensorOptions o);
 
-/// Calls f(Out) with an output dense in layout l: `o` itself where it is, else scratch that is then copied or added into
-/// o. For kernels that write one layout only.
+/// Calls f(Out) with an output dense in layout l: `o` itself where it is, else scratch that is then copied or added
+/// into o. For kernels that write one layout only.
 template <class F>
 void in_layout(Out o, Layout l, F&& f) {
   if (o.t.is_contiguous(l)) return f(o);
