@@ -51,7 +51,7 @@ int create_locked(const std::string& folder, std::string& name) {
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   folder_ = fs::path(path_).parent_path().string();
-  if (folder_.empty()) folder_ = ".";
+  if (folder_.empty()) folder_.push_back('.');
   struct stat s {};
   bool there = ::lstat(path_.c_str(), &s) == 0;
   check<IoError>(!there || S_ISREG(s.st_mode) || S_ISLNK(s.st_mode), "[save] ", path_, " is not a regular file");

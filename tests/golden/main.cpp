@@ -1,0 +1,87 @@
+/// tandem-golden: holds the library against numbers computed by the reference (PyTorch on a CPU): op cases, training
+/// runs and sequences, in every directory given. Prints a line per failure and a closing count.
+// The ops' tests are linked in for their adapters; doctest's own code must be somewhere, its tests are not run.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "tests/golden/op_cases.h"
+#include "tests/golden/report.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+namespace fs = std::filesystem;
+using namespace tandem;
+using namespace tandem::golden;
+
+namespace {
+
+constexpr const char* kUsage =
+    "usage: tandem-golden [--f32 | --f64] [--filter TEXT] [--list] DIR...\n"
+    "  --f32, --f64    in this precision only (otherwise in both)\n"
+    "  --filter TEXT   only what has TEXT in its label, e.g. 'norm 3' or conv2d\n"
+    "  --list          print the labels, run nothing\n"
+    "Exit code: 0 all pass, 1 something failed, 2 wrong usage.\n";
+
+// Empty where the arguments make no sense.
+std::optional<Options> parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    std::string a = argv[i];
+    if (a == "--f32")
+      o.dtypes = {Dtype::f32};
+    else if (a == "--f64")
+      o.dtypes = {Dtype::f64};
+    else if (a == "--list")
+      o.list = true;
+    else if (a == "--filter" && i + 1 < argc)
+      o.filter = argv[++i];
+    else if (a.starts_with("-"))
+      return {};
+    else
+      o.folders.push_back(a);
+  }
+  if (o.folders.empty()) return {};
+  return o;
+}
+
+void run_file(const fs::path& path, const Options& options, Report& report) {
+  SafetensorsFile file = load(path.string());
+  if (file.metadata.contains("cases")) run_op_cases(path.stem().string(), file, options, report);
+}
+
+void run_folder(const std::string& folder, const Options& options, Report& report) {
+  std::vector<fs::path> files;
+  for (auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (auto& path : files) {
+    try {
+      if (path.extension() == ".safetensors") run_file(path, options, report);
+    } catch (const std::exception& e) {
+      report.fail(path.filename().string(), e.what());
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::optional<Options> options = parse(argc, argv);
+  if (!options) {
+    std::cerr << kUsage;
+    return 2;
+  }
+  Report report;
+  for (const std::string& folder : options->folders) {
+    if (!fs::is_directory(folder)) {
+      std::cerr << "tandem-golden: " << folder << " is not a directory\n";
+      return 2;
+    }
+    run_folder(folder, *options, report);
+  }
+  if (report.ran_nothing()) report.fail("tandem-golden", "there is nothing to run");
+  if (!options->list) std::cout << report.summary() << '\n';
+  return report.failures() == 0 ? 0 : 1;
+}

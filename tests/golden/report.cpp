@@ -1,0 +1,23 @@
+#include "tests/golden/report.h"
+
+#include <iostream>
+
+namespace tandem::golden {
+
+void Report::fail(const std::string& label, const std::string& what) {
+  ++failures_;
+  std::cout << label << ": " << what << std::endl;
+}
+
+std::string Report::summary() const {
+  auto counted = [](int n, const std::string& noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); };
+  std::string s = counted(counts_[op_case], "op case") + ", " + counted(counts_[training_run], "training run") + ", " +
+                  counted(counts_[sequence], "sequence") + ": ";
+  s += failures_ == 0 ? "all pass" : counted(failures_, "failure");
+  if (not_run_.empty()) return s;
+  s += " (" + std::to_string(not_run_.size()) + " not run: ";
+  for (size_t i = 0; i < not_run_.size(); ++i) s += (i ? ", " : "") + not_run_[i];
+  return s + ")";
+}
+
+}  // namespace tandem::golden
