@@ -1,6 +1,7 @@
 /// How an op makes itself known to tandem-golden: one TANDEM_GOLDEN line in its test file, by the name the reference
 /// has for it. There is no central table.
 #pragma once
+#include <tandem/core/kernel.h>
 #include <tandem/core/tensor.h>
 
 #include <map>
