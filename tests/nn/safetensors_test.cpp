@@ -95,16 +95,24 @@ TEST_CASE("safetensors: nothing at all is a file too") {
 }
 
 TEST_CASE("safetensors: a file of the reference implementation") {
-  // Written by safetensors 0.4 for Python: sorted by alignment and name, padded with spaces.
-  std::string header = R"({"__metadata__":{"format":"pt"},"b":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
-                       R"("a":{"dtype":"U8","shape":[2,1],"data_offsets":[8,10]}}     )";
-  SafetensorsFile f = load_text(file_of(header, 10));
-  REQUIRE(f.tensors.size() == 2);
-  CHECK(f.tensors[0].first == "b");
-  CHECK(f.tensors[0].second.shape() == Dims{});
-  CHECK(f.find("b").item<int64_t>() == 0x0001000100010001);
-  CHECK(f.find("a").to_vector<int>() == std::vector<int>{1, 0});
-  CHECK(f.metadata.at("format") == "pt");
+  // As safetensors 0.8.0 for Python wrote it.
+  std::string header =
+      R"({"__metadata__":{"z":"ü","format":"pt"},"i":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+      R"("e":{"dtype":"F64","shape":[0,3],"data_offsets":[8,8]},"w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},)"
+      R"("h":{"dtype":"F16","shape":[2,1],"data_offsets":[16,20]},"b":{"dtype":"BOOL","shape":[2],"data_offsets":[20,22]}})"
+      "    ";
+  std::string data("\x05\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\xc0\0\x3c\0\x38\x01\0", 22);
+  SafetensorsFile f = load_text(file_of(header, 0) + data);
+  CHECK(f.metadata == Metadata{{"format", "pt"}, {"z", "ü"}});
+  REQUIRE(f.tensors.size() == 5);
+  CHECK(f.tensors[1].first == "e");
+  CHECK(f.find("i").item<int64_t>() == 5);
+  CHECK(f.find("i").shape() == Dims{});
+  CHECK(f.find("e").shape() == Dims{0, 3});
+  CHECK(f.find("w").to_vector() == std::vector<float>{1, -2});
+  CHECK(f.find("h").dtype() == Dtype::f16);
+  CHECK(f.find("h").to_vector() == std::vector<float>{1, 0.5f});
+  CHECK(f.find("b").to_vector<bool>() == std::vector<bool>{true, false});
 }
 
 TEST_CASE("safetensors: tensors go to the device asked for") {
