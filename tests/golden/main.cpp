@@ -4,6 +4,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/golden/op_cases.h"
 #include "tests/golden/report.h"
+#include "tests/golden/sequences.h"
 
 #include <doctest/doctest.h>
 
@@ -48,6 +49,8 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 void run_file(const fs::path& path, const Options& options, Report& report) {
+  if (path.filename() == "sequences.json") run_sequences(path.string(), options, report);
+  if (path.extension() != ".safetensors") return;
   SafetensorsFile file = load(path.string());
   if (file.metadata.contains("cases")) run_op_cases(path.stem().string(), file, options, report);
 }
@@ -58,7 +61,7 @@ void run_folder(const std::string& folder, const Options& options, Report& repor
   std::sort(files.begin(), files.end());
   for (auto& path : files) {
     try {
-      if (path.extension() == ".safetensors") run_file(path, options, report);
+      run_file(path, options, report);
     } catch (const std::exception& e) {
       report.fail(path.filename().string(), e.what());
     }
@@ -73,7 +76,7 @@ int main(int argc, char** argv) {
     std::cerr << kUsage;
     return 2;
   }
-  Report report;
+  Report report(std::cout);
   for (const std::string& folder : options->folders) {
     if (!fs::is_directory(folder)) {
       std::cerr << "tandem-golden: " << folder << " is not a directory\n";

@@ -1,12 +1,12 @@
 #include "tests/golden/report.h"
 
-#include <iostream>
+#include <ostream>
 
 namespace tandem::golden {
 
 void Report::fail(const std::string& label, const std::string& what) {
   ++failures_;
-  std::cout << label << ": " << what << std::endl;
+  out_ << label << ": " << what << std::endl;
 }
 
 std::string Report::summary() const {

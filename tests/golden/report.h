@@ -2,16 +2,17 @@
 #pragma once
 #include <tandem/core/dtype.h>
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
 namespace tandem::golden {
 
 struct Options {
-  std::vector<std::string> folders;
+  std::vector<std::string> folders = {};
   std::vector<Dtype> dtypes{Dtype::f32, Dtype::f64};
-  std::string filter;  // only what has this text in its label
-  bool list = false;   // labels only, nothing is run
+  std::string filter = {};  // only what has this text in its label
+  bool list = false;        // labels only, nothing is run
 
   bool wants(const std::string& label) const { return label.find(filter) != label.npos; }
 };
@@ -20,9 +21,11 @@ class Report {
  public:
   enum Kind { op_case, training_run, sequence, kinds };
 
+  /// `out` gets a line per failure.
+  explicit Report(std::ostream& out) : out_(out) {}
+
   /// Something was run (or, with --list, would have been).
   void count(Kind k) { ++counts_[k]; }
-  /// One line on stdout.
   void fail(const std::string& label, const std::string& what);
   /// A key whose feature the library does not have yet.
   void not_run(const std::string& name) { not_run_.push_back(name); }
@@ -33,6 +36,7 @@ class Report {
   std::string summary() const;
 
  private:
+  std::ostream& out_;
   int counts_[kinds] = {};
   int failures_ = 0;
   std::vector<std::string> not_run_;
