@@ -23,6 +23,8 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 struct LoadOptions {
   /// false: what fits is loaded, the rest is reported.
   bool strict = true;
+  /// true: nothing is changed, only looked at.
+  bool dry_run = false;
 };
 
 /// What load_state_dict found amiss.
@@ -32,6 +34,8 @@ struct LoadReport {
   std::vector<std::string> misshapen;   // "fc.weight [10,5], not [10,4]"
   bool clean() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
 };
+/// A line per kind of problem, each begun by a line break; empty where all is well.
+TANDEM_API std::string to_string(const LoadReport&);
 
 class TANDEM_API Module {
  public:

@@ -19,6 +19,10 @@ std::string list_of(const char* what, const std::vector<std::string>& keys) {
 
 }  // namespace
 
+std::string to_string(const LoadReport& r) {
+  return list_of("missing", r.missing) + list_of("unexpected", r.unexpected) + list_of("misshapen", r.misshapen);
+}
+
 LoadReport Module::load_state_dict(const NamedTensors& entries, LoadOptions options) {
   struct Place {
     Tensor to;
@@ -42,9 +46,8 @@ LoadReport Module::load_state_dict(const NamedTensors& entries, LoadOptions opti
   }
   for (auto& [name, t] : own)
     if (!places[name].from) report.missing.push_back(name);
-  check(!options.strict || report.clean(), "[load_state_dict] this state does not fit ", type_name(), ":",
-        list_of("missing", report.missing), list_of("unexpected", report.unexpected),
-        list_of("misshapen", report.misshapen));
+  check(!options.strict || report.clean(), "[load_state_dict] this state does not fit ", type_name(), ":", report);
+  if (options.dry_run) return report;
 
   for (auto& [name, t] : own) {
     Place& p = places[name];

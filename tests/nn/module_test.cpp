@@ -240,7 +240,10 @@ TEST_CASE("load_state_dict lists everything that does not fit, and changes nothi
         "  misshapen: scale [7], not [1]");
   CHECK(b.running.to_vector() == before);
 
+  CHECK(b.load_state_dict(entries, {.strict = false, .dry_run = true}).missing.size() == 1);
+  CHECK(b.running.to_vector() == before);
   auto report = b.load_state_dict(entries, {.strict = false});
+  CHECK(to_string(report) == "\n  missing: first.weight\n  unexpected: more, running\n  misshapen: scale [7], not [1]");
   CHECK(report.missing == std::vector<std::string>{"first.weight"});
   CHECK(report.unexpected == std::vector<std::string>{"more", "running"});
   CHECK(report.misshapen == std::vector<std::string>{"scale [7], not [1]"});
