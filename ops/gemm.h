@@ -24,7 +24,7 @@ struct Product {
   int64_t c_stride;
   const T* bias = nullptr;
   bool add = false;
-  Device device;  // whose pool scratch comes from
+  Device device = {};  // whose pool scratch comes from
 };
 
 /// T is float or double; c must overlap neither operand. With Eigen and by loops the bits do not depend on the number

@@ -1,4 +1,5 @@
 #ifdef TANDEM_ONEDNN
+#  include <tandem/core/build_info.h>
 #  include <tandem/ops/onednn.h>
 
 #  include <dnnl.hpp>
@@ -41,6 +42,14 @@ void rethrow_onednn_error() {
     throw Error(message("[", context().op, "] oneDNN: ", e.what()));
   }
 }
+
+namespace {
+std::string onednn_version() {
+  const dnnl_version_t* v = dnnl_version();
+  return message(v->major, '.', v->minor, '.', v->patch);
+}
+[[maybe_unused]] const bool registered = add_build_info("oneDNN", onednn_version);
+}  // namespace
 
 }  // namespace tandem::detail
 #endif

@@ -9,6 +9,24 @@
 
 namespace tandem {
 
+/// The kernels take x as [outer, n, inner], row-major, and reduce over n; y is dense, with outer * inner elements.
+inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x)> sum_forward{"sum_forward"};
+inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x)> mean_forward{"mean_forward"};
+inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x)> amax_forward{"amax_forward"};
+inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x)> amin_forward{"amin_forward"};
+inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x, bool unbiased)> var_forward{"var_forward"};
+inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x)> argmax_forward{"argmax_forward"};
+inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x)> argmin_forward{"argmin_forward"};
+
+/// What each element of a mean over `count` gets of gy: g = gy / count, element by element, dense.
+inline constinit TANDEM_API KernelSlot<void(Tensor& g, const Tensor& gy, int64_t count)> mean_backward_data{
+    "mean_backward_data"};
+/// The gradient of amax and amin: shared evenly by the elements of x that equal their y.
+inline constinit TANDEM_API KernelSlot<void(Out gx, const Tensor& gy, const Tensor& x, const Tensor& y)>
+    extremum_backward_data{"extremum_backward_data"};
+inline constinit TANDEM_API KernelSlot<void(Out gx, const Tensor& gy, const Tensor& x, bool unbiased)>
+    var_backward_data{"var_backward_data"};
+
 struct VarOptions {
   bool unbiased = true;  // divide by the count - 1
   bool keepdim = false;  // reduced dimensions stay, with size 1
