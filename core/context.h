@@ -5,6 +5,7 @@
 #include <tandem/core/device.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace tandem {
@@ -33,7 +34,8 @@ struct Context {
   Pool* pool = nullptr;  // if set, where CPU tensors get memory instead of their device's pool (a checker's, say)
   const char* op = "";   // the op this thread last entered, for errors that come from below it
   RandomStep random;
-  std::shared_ptr<Generator> generator;  // made at its first use
+  std::shared_ptr<Generator> generator;    // made at its first use
+  std::optional<uint64_t> generator_seed;  // what it is then seeded with; empty: PyTorch's default
 };
 
 /// The calling thread's context.

@@ -61,7 +61,7 @@ void Generator::set_state(const std::string& state) {
 
 Generator& default_generator() {
   auto& g = context().generator;
-  if (!g) g = std::make_shared<Generator>();
+  if (!g) g = std::make_shared<Generator>(context().generator_seed.value_or(Generator::kDefaultSeed));
   return *g;
 }
 
