@@ -1,0 +1,246 @@
+#include <tandem/core/context.h>
+#include <tandem/data/data_loader.h>
+#include <tandem/data/ordered_workers.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tandem::data {
+namespace {
+
+constexpr const char* kName = "DataLoader";
+
+// One epoch: everything its batches depend on.
+struct Epoch {
+  uint64_t seed = 0;  // of augmentation
+  SamplerState start;
+  std::vector<int64_t> order;
+  int64_t batches = 0;  // from start.offset on
+  Context context;      // of the caller, for whoever makes the batches
+};
+
+// Random numbers of this thread from now on depend on these alone.
+void key_context(const Epoch& e, int64_t sample) {
+  constexpr uint32_t kItems = 0xC0000000u;  // keeps clear of the counters of augmentation and dropout
+  auto bits = philox(e.seed, {uint32_t(sample), uint32_t(uint64_t(sample) >> 32), uint32_t(e.start.epoch), kItems});
+  Context& c = context();
+  c.generator = nullptr;  // made when something is drawn
+  c.generator_seed = uint64_t(bits[1]) << 32 | bits[0];
+  c.random = {.seed = *c.generator_seed};
+}
+
+Batch stack(std::vector<Sample> samples, std::span<const int64_t> indices) {
+  std::vector<Tensor> column(samples.size());
+  auto stacked = [&](auto&& part) {
+    for (size_t k = 0; k < samples.size(); ++k) column[k] = part(samples[k]);
+    return stack_items(kName, column, indices);
+  };
+  Batch b;
+  b.input = stacked([](Sample& s) { return std::move(s.input); });
+  const bool with_target = std::any_of(samples.begin(), samples.end(), [](auto& s) { return s.target.defined(); });
+  if (with_target) b.target = stacked([](Sample& s) { return std::move(s.target); });
+  for (size_t k = 0; k < samples.size(); ++k)
+    check(samples[k].more.size() == samples[0].more.size(), "[", kName, "] item ", indices[k], " has ",
+          samples[k].more.size(), " further tensors, item ", indices[0], " has ", samples[0].more.size());
+  for (size_t j = 0; j < samples[0].more.size(); ++j)
+    b.more.push_back(stacked([j](Sample& s) { return std::move(s.more[j]); }));
+  return b;
+}
+
+uint64_t draw_seed(Generator& g) { return g.random64() & uint64_t(std::numeric_limits<int64_t>::max()); }
+
+}  // namespace
+
+struct DataLoader::Impl {
+  Held<const Dataset> dataset;
+  DataLoaderOptions o;
+  int64_t window = 0;  // batches made ahead
+  std::shared_ptr<const Epoch> current, ahead;
+  int64_t handed_out = 0;                      // batches of `current`
+  int64_t submitted = 0, submitted_ahead = 0;  // batches of `current` and `ahead` given to the workers
+  std::optional<uint64_t> resume_seed;         // of set_state
+  std::unique_ptr<OrderedWorkers> workers;     // last: joined before anything else goes
+
+  Impl(Held<const Dataset> d, DataLoaderOptions options) : dataset(std::move(d)), o(std::move(options)) {
+    check(bool(dataset), "[", kName, "] no dataset");
+    check(o.batch_size >= 1, "[", kName, "] batch_size ", o.batch_size);
+    check(o.num_workers >= 0, "[", kName, "] num_workers ", o.num_workers);
+    check(!(o.shuffle && o.sampler), "[", kName, "] shuffle and sampler exclude each other: the sampler decides");
+    check(!o.prefetch_factor || o.num_workers > 0, "[", kName, "] prefetch_factor needs num_workers > 0");
+    const int factor = o.prefetch_factor.value_or(2);
+    check(factor >= 1, "[", kName, "] prefetch_factor ", factor);
+    if (!o.sampler) {
+      const int64_t n = dataset->size();
+      if (o.shuffle)
+        o.sampler = RandomSampler(n, {.seed = o.seed});
+      else
+        o.sampler = SequentialSampler(n);
+    }
+    const int64_t items = o.sampler->size();
+    check(!o.drop_last || items == 0 || items >= o.batch_size, "[", kName, "] drop_last leaves no batch: ", items,
+          " items, batch_size ", o.batch_size);
+    window = int64_t(o.num_workers) * factor;
+    if (o.num_workers) workers = std::make_unique<OrderedWorkers>(o.num_workers);
+  }
+
+  int64_t batches_of(int64_t items) const {
+    return o.drop_last ? items / o.batch_size : (items + o.batch_size - 1) / o.batch_size;
+  }
+
+  // Seeds of the epoch at `at`, drawn from g where there are none, in PyTorch's order: the loader's, then the
+  // sampler's.
+  std::shared_ptr<Epoch> plan(SamplerState at, Generator& g) const {
+    auto e = std::make_shared<Epoch>();
+    if (at.offset > 0) {  // in mid-epoch: both were drawn when it began
+      e->seed = resume_seed ? *resume_seed : o.seed ? *o.seed : draw_seed(g);
+    } else {
+      e->seed = o.seed ? *o.seed : draw_seed(g);
+      at.seed = o.sampler->epoch_seed(g);
+    }
+    e->start = at;
+    return e;
+  }
+  void fill(Epoch& e) const {
+    e.order = o.sampler->order(e.start.seed, e.start.epoch);
+    e.batches = batches_of(int64_t(e.order.size()) - e.start.offset);
+    e.context = context();
+    e.context.grad = false;
+    e.context.generator = nullptr;
+  }
+
+  void open_epoch() {
+    Sampler& s = *o.sampler;
+    std::shared_ptr<Epoch> e = plan(s.state_, default_generator());
+    resume_seed.reset();
+    s.moved_ = false;
+    if (ahead && ahead->start == e->start && (ahead->seed == e->seed || !seed_matters())) {
+      current = std::exchange(ahead, nullptr);
+      submitted = submitted_ahead;
+    } else {
+      drop_work();
+      fill(*e);
+      current = std::move(e);
+    }
+    s.state_ = current->start;
+    handed_out = submitted_ahead = 0;
+  }
+  void close_epoch() {
+    Sampler& s = *o.sampler;
+    if (handed_out < current->batches) drop_work();
+    current = nullptr;
+    ++s.state_.epoch;
+    s.state_.offset = 0;
+  }
+  void drop_work() {
+    if (workers) workers->clear();
+    ahead = nullptr;
+    submitted = submitted_ahead = 0;
+  }
+  // Items made one by one, and steps of the user's, may draw from the thread's generator.
+  bool seed_matters() const { return o.transform.random() || !(o.transform && dataset->byte_images()); }
+
+  std::optional<Batch> next() {
+    Sampler& s = *o.sampler;
+    if (s.moved_) current = nullptr;
+    if (!current) open_epoch();
+    if (handed_out == current->batches) {
+      close_epoch();
+      return {};
+    }
+    if (workers) submit_ahead();
+    const int64_t k = handed_out++;
+    const int64_t end = int64_t(current->order.size());
+    s.state_.offset = std::min(end, current->start.offset + handed_out * o.batch_size);
+    return workers ? workers->take() : make(*current, k);
+  }
+
+  // Keeps `window` batches ahead of the one that is about to be taken, across the epoch's edge.
+  void submit_ahead() {
+    auto submit = [this](const std::shared_ptr<const Epoch>& e, int64_t k) {
+      workers->submit([this, e, k] { return make(*e, k); });
+    };
+    while (workers->pending() <= window) {
+      if (submitted < current->batches) {
+        submit(current, submitted++);
+        continue;
+      }
+      if (!ahead) {
+        // Without seeds of its own the next epoch will draw them when it begins. They are foreseen on a copy of the
+        // generator; if others draw from it before, this work is dropped then.
+        Generator foreseen = default_generator();
+        auto e = plan({.seed = current->start.seed, .epoch = current->start.epoch + 1}, foreseen);
+        fill(*e);
+        ahead = std::move(e);
+      }
+      if (submitted_ahead == ahead->batches) return;
+      submit(ahead, submitted_ahead++);
+    }
+  }
+
+  Batch make(const Epoch& e, int64_t k) const {
+    const size_t begin = size_t(e.start.offset + k * o.batch_size);
+    const auto indices = std::span(e.order).subspan(begin, std::min(size_t(o.batch_size), e.order.size() - begin));
+    Context c = e.context;
+    c.threads = context().threads;  // a worker's own
+    ContextGuard guard(std::move(c));
+    key_context(e, indices[0]);
+    const DrawKey key{e.seed, e.start.epoch, indices};
+    Batch b;
+    if (const ByteImages* bytes = o.transform ? dataset->byte_images() : nullptr) {
+      std::vector<int64_t> rows;
+      rows.reserve(indices.size());
+      for (int64_t i : indices) rows.push_back(dataset->byte_row(i));
+      b.input = o.transform.gather(bytes->images, rows, key);
+      b.target = gather_rows(bytes->labels, rows);
+    } else {
+      if (auto got = dataset->get_batch(indices)) {
+        b = std::move(*got);
+      } else {
+        std::vector<Sample> samples;
+        samples.reserve(indices.size());
+        for (int64_t i : indices) {
+          key_context(e, i);
+          samples.push_back(dataset->get(i));
+        }
+        b = stack(std::move(samples), indices);
+        key_context(e, indices[0]);
+      }
+      if (o.transform) b.input = o.transform(b.input, key);
+    }
+    b.indices.assign(indices.begin(), indices.end());
+    return b;
+  }
+};
+
+DataLoader::DataLoader(Held<const Dataset> dataset, DataLoaderOptions o)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(o))) {}
+DataLoader::~DataLoader() = default;
+DataLoader::DataLoader(DataLoader&&) noexcept = default;
+DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
+
+int64_t DataLoader::size() const { return impl_->batches_of(impl_->o.sampler->size()); }
+const Dataset& DataLoader::dataset() const { return *impl_->dataset; }
+Sampler& DataLoader::sampler() const { return *impl_->o.sampler; }
+
+std::optional<Batch> DataLoader::next() { return impl_->next(); }
+
+DataLoader::Iterator DataLoader::begin() {
+  if (impl_->current && !impl_->o.sampler->moved_) impl_->close_epoch();
+  return Iterator(this);
+}
+
+int64_t DataLoader::epoch() const { return impl_->o.sampler->epoch(); }
+void DataLoader::set_epoch(int64_t epoch) { impl_->o.sampler->set_epoch(epoch); }
+
+DataLoaderState DataLoader::state() const {
+  const uint64_t seed = impl_->current ? impl_->current->seed : impl_->o.seed.value_or(0);
+  return {seed, impl_->o.sampler->state()};
+}
+
+void DataLoader::set_state(const DataLoaderState& s) {
+  impl_->o.sampler->set_state(s.sampler);
+  impl_->resume_seed = s.seed;
+  if (impl_->o.seed) impl_->o.seed = s.seed;
+}
+
+}  // namespace tandem::data
