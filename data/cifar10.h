@@ -1,0 +1,36 @@
+/// CIFAR10: 60,000 colour images of ten kinds of things (Krizhevsky, 2009).
+#pragma once
+#include <tandem/data/download.h>
+#include <tandem/data/image_dataset.h>
+
+#include <array>
+#include <filesystem>
+
+namespace tandem::data {
+
+/// Per channel, of the training images / 255. The deviation is that of all pixels; (0.2023, 0.1994, 0.2010), which is
+/// often copied, is the mean of the images' own deviations.
+inline const std::vector<double> kCifar10Mean{0.4914, 0.4822, 0.4465};
+inline const std::vector<double> kCifar10Std{0.2470, 0.2435, 0.2616};
+
+inline constexpr std::array<const char*, 10> kCifar10Classes{"airplane", "automobile", "bird",  "cat",  "deer",
+                                                             "dog",      "frog",       "horse", "ship", "truck"};
+
+struct CIFAR10Options {
+  bool train = true;      // 50,000 training images, else 10,000 test images
+  bool download = false;  // where they are not there yet
+  DownloadOptions download_options = {};
+  std::string url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
+};
+
+/// Images u8 [n,3,32,32], labels 0 to 9 (torchvision.datasets.CIFAR10). Reads the binary version
+/// (cifar-10-batches-bin) and the folder that torchvision leaves behind (cifar-10-batches-py); of the latter nothing is
+/// executed.
+class TANDEM_API CIFAR10 : public ImageDataset {
+ public:
+  /// root: that folder, or the one it lies in. Throws IoError, saying what was looked for, where there is neither or a
+  /// file is not what it should be.
+  explicit CIFAR10(const std::filesystem::path& root, CIFAR10Options o = {});
+};
+
+}  // namespace tandem::data
