@@ -8,17 +8,11 @@
 ///
 /// Registration keeps the members' addresses, so a module is neither copied nor moved.
 #pragma once
-#include <tandem/core/tensor.h>
+#include <tandem/nn/named_tensors.h>
 
 #include <functional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace tandem::nn {
-
-/// Tensors by name, in order: what state_dict() returns and load_state_dict() takes.
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct LoadOptions {
   /// false: what fits is loaded, the rest is reported.

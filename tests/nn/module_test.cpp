@@ -1,4 +1,4 @@
-#include "tests/support/op_case.h"
+#include "tests/nn/support.h"
 
 #include <tandem/core/copy.h>
 #include <tandem/nn/module.h>
@@ -41,17 +41,6 @@ std::vector<std::string> names(const nn::NamedTensors& list) {
   for (auto& [name, t] : list) r.push_back(name);
   return r;
 }
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return {};
-}
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
