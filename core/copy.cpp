@@ -15,7 +15,7 @@ To convert(From v) {
   if constexpr (std::is_same_v<To, bool>)
     return v != From(0);
   else if constexpr (std::is_same_v<From, f16> || std::is_same_v<From, bf16>)
-    return static_cast<To>(float(v));
+    return convert<To>(float(v));
   else if constexpr (std::is_same_v<To, f16> || std::is_same_v<To, bf16>)
     return To(static_cast<float>(v));
   else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>)
