@@ -3,6 +3,7 @@
 #include <tandem/ops/binary.h>
 #include <tandem/ops/binary_loop.h>
 #include <tandem/ops/broadcast.h>
+#include <tandem/ops/unary_loop.h>
 
 #include <cmath>
 
@@ -12,6 +13,7 @@ namespace {
 constexpr OpId kAdd{"add"};
 constexpr OpId kSub{"sub"};
 constexpr OpId kMul{"mul"};
+constexpr OpId kNeg{"neg"};
 constexpr OpId kDiv{"div"};
 constexpr OpId kMaximum{"maximum"};
 constexpr OpId kMinimum{"minimum"};
@@ -52,6 +54,17 @@ Tensor shifted(const char* name, const Tensor& x, Scalar s, double value) {
   shift_forward(y.device(), y, in, value);
   return record(name, std::move(y), {x}, [](Tensor& gy, Targets t) {
     if (t[0]) t[0].give(std::move(gy));
+  });
+}
+
+Tensor scaled(const char* name, const Tensor& x, Scalar s) {
+  Tensor in = stretched(x, result_dtype(x.dtype(), s), x.shape(), x.layout());
+  Tensor y = empty_like(in);
+  scale_forward(y.device(), Out{y, 0}, in, s.value);
+  return record(name, std::move(y), {x}, [factor = s.value](Tensor& gy, Targets t) {
+    if (!t[0]) return;
+    Tensor g = as_dense(std::exchange(gy, {}));
+    give_stretched(t[0], g, true, [=](Out o, const Tensor& g) { scale_forward(g.device(), o, g, factor); });
   });
 }
 
@@ -112,14 +125,12 @@ Tensor mul(const Tensor& a_in, const Tensor& b_in) {
 }
 Tensor mul(const Tensor& x_in, Scalar s) {
   auto [x] = enter(kMul, x_in);
-  Tensor in = stretched(x, result_dtype(x.dtype(), s), x.shape(), x.layout());
-  Tensor y = empty_like(in);
-  scale_forward(y.device(), Out{y, 0}, in, s.value);
-  return record("mul", std::move(y), {x}, [factor = s.value](Tensor& gy, Targets t) {
-    if (!t[0]) return;
-    Tensor g = as_dense(std::exchange(gy, {}));
-    give_stretched(t[0], g, true, [=](Out o, const Tensor& g) { scale_forward(g.device(), o, g, factor); });
-  });
+  return scaled("mul", x, s);
+}
+Tensor neg(const Tensor& x_in) {
+  auto [x] = enter(kNeg, x_in);
+  check<DtypeError>(x.dtype() != Dtype::boolean, "[neg] takes numbers, got bool: logical_not negates those");
+  return scaled("neg", x, -1);
 }
 
 Tensor div(const Tensor& a_in, const Tensor& b_in) {
@@ -156,6 +167,9 @@ namespace {
 using detail::binary_loop;
 using detail::binary_loop_into;
 using detail::Compute;
+using detail::dispatch_floating;
+using detail::unary_loop;
+using detail::unary_loop_into;
 
 // Integers wrap around, as PyTorch's do: through unsigned, where that is defined.
 template <class C>
@@ -191,7 +205,6 @@ void add_cpu(Tensor& y, const Tensor& a, const Tensor& b, double alpha) {
   dispatch_all(y.dtype(), [&](auto t) {
     using T = decltype(t);
     using C = Compute<T>;
-    if (alpha == 1) return binary_loop<T, T>(y, a, b, [](C u, C v) { return plus(u, v); });
     const C k = number<C>(alpha);
     binary_loop<T, T>(y, a, b, [k](C u, C v) { return plus(u, times(k, v)); });
   });
@@ -207,14 +220,6 @@ void mul_cpu(Out y, const Tensor& a, const Tensor& b) {
     else
       binary_loop_into<T>(y, a, b, op);
   });
-}
-
-// Calls f(T{}) with the C++ type of any floating dtype.
-template <class F>
-void dispatch_floating(const char* op, Dtype t, F&& f) {
-  if (t == Dtype::f16) return f(f16{});
-  if (t == Dtype::bf16) return f(bf16{});
-  dispatch_real(op, t, f);
 }
 
 void div_cpu(Out y, const Tensor& a, const Tensor& b) {
@@ -272,20 +277,21 @@ void maximum_backward_data_cpu(Out ga, const Tensor& gy, const Tensor& a, const 
 
 void scale_cpu(Out y, const Tensor& x, double factor) {
   dispatch_all(x.dtype(), [&](auto t) {
-    using C = Compute<decltype(t)>;
+    using T = decltype(t);
+    using C = Compute<T>;
     const C k = number<C>(factor);
-    auto op = [k](C v, C) { return times(v, k); };
-    if constexpr (std::is_integral_v<decltype(t)>)
-      binary_loop<decltype(t), decltype(t)>(y.t, x, x, op);
+    if constexpr (std::is_integral_v<T>)
+      unary_loop<T>(y.t, x, [k](C v) { return times(v, k); });
     else
-      binary_loop_into<decltype(t)>(y, x, x, op);
+      unary_loop_into<T>(
+          y, [k](C v) { return v * k; }, x);
   });
 }
 void shift_cpu(Tensor& y, const Tensor& x, double value) {
   dispatch_all(x.dtype(), [&](auto t) {
     using C = Compute<decltype(t)>;
     const C k = number<C>(value);
-    binary_loop<decltype(t), decltype(t)>(y, x, x, [k](C v, C) { return plus(v, k); });
+    unary_loop<decltype(t)>(y, x, [k](C v) { return plus(v, k); });
   });
 }
 

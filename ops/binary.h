@@ -1,5 +1,5 @@
-/// Arithmetic of two tensors, or a tensor and a number: add, sub, mul, div, maximum, minimum and the operators. Shapes
-/// broadcast and dtypes promote as in PyTorch; the result is channels-last where an operand of its shape is.
+/// Arithmetic of two tensors, or a tensor and a number: add, sub, mul, neg, div, maximum, minimum and the operators.
+/// Shapes broadcast and dtypes promote as in PyTorch; the result is channels-last where an operand of its shape is.
 #pragma once
 #include <tandem/core/kernel.h>
 #include <tandem/core/node.h>
@@ -43,6 +43,8 @@ TANDEM_API Tensor sub(Scalar a, const Tensor& b);
 /// torch.mul; bools are and-ed.
 TANDEM_API Tensor mul(const Tensor& a, const Tensor& b);
 TANDEM_API Tensor mul(const Tensor& a, Scalar b);
+/// torch.neg. Throws DtypeError for bool.
+TANDEM_API Tensor neg(const Tensor& x);
 /// torch.div: true division, of integers in f32.
 TANDEM_API Tensor div(const Tensor& a, const Tensor& b);
 TANDEM_API Tensor div(const Tensor& a, Scalar b);
@@ -66,6 +68,6 @@ inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 inline Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
-inline Tensor operator-(const Tensor& x) { return mul(x, -1); }
+inline Tensor operator-(const Tensor& x) { return neg(x); }
 
 }  // namespace tandem

@@ -1,16 +1,13 @@
-/// Not installed: the loop of CPU kernels over two broadcast operands (see broadcast.h), and the arithmetic they share.
+/// Not installed: the loop of CPU kernels over two broadcast operands (see broadcast.h).
 #pragma once
 #include <tandem/core/parallel_for.h>
 #include <tandem/core/tensor.h>
+#include <tandem/ops/compute.h>
 
 #include <algorithm>
 #include <type_traits>
 
 namespace tandem::detail {
-
-/// What a dtype is computed in: half precision in float, rounded once.
-template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, float, T>;
 
 /// The result's dimensions from the outermost in memory to the innermost, neighbours merged where both operands run on.
 struct BinaryNest {
@@ -46,10 +43,9 @@ struct BinaryNest {
 /// 0.
 template <class F>
 void for_runs(const Tensor& y, const Tensor& a, const Tensor& b, const F& f) {
-  constexpr int64_t kGrain = 1 << 14;
   const BinaryNest d(y, a, b);
   auto with = [&](auto a_step, auto b_step) {
-    tandem::parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    tandem::parallel_for(y.numel(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
       if (d.n == 1) return f(begin, begin * a_step, begin * b_step, end - begin, a_step, b_step);
       const int64_t inner = d.size[d.n - 1];
       int64_t index[kMaxDims], row = begin / inner, column = begin % inner, ao = 0, bo = 0;

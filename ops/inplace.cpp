@@ -49,6 +49,7 @@ void recorded(Tensor x, Op op) {
   Tensor y = to(op(before), x.dtype());
   copy_into({x, 0}, y);
   x.impl()->node = y.node();
+  x.node()->meta.strides = dense_strides(x.shape(), x.layout());  // what x's users expect of its gradient
 }
 
 // x = kernel(x, other) where nothing is recorded: over x itself where it is dense and of the op's dtype.
