@@ -56,7 +56,8 @@ void Storage::rebind(Ref<Storage> to, size_t offset, bool keep) {
 
 void Storage::move_to(Device d) {
   if (device == d) return;
-  check(!deleter, "[to] foreign memory can't move from ", device, " to ", d, ": a clone() can");
+  const bool is_foreign = bytes && !pool && !base;  // nobody may have asked to be told of its end
+  check(!is_foreign, "[to] foreign memory can't move from ", device, " to ", d, ": a clone() can");
   Ref<Storage> there = make(bytes, d);
   copy_bytes(there->data, d, data, device, bytes);
   std::swap(data, there->data);
