@@ -84,4 +84,23 @@ void fold_columns(int64_t n, int columns, F f, typename Op::Acc* out) {
   std::copy_n(lane[0], columns, out);
 }
 
+/// Elements (o, i, c) at (o * n + i) * inner + c: reductions along i, of `columns` neighbouring c at a time.
+struct Blocks {
+  int64_t outer, n, inner;
+
+  /// How many groups of columns an outer index has.
+  int64_t groups() const { return inner == 1 ? 1 : (inner + kColumns - 1) / kColumns; }
+  int columns(int64_t group) const { return int(std::min<int64_t>(kColumns, inner - group * kColumns)); }
+};
+
+/// out[c] = Op over f(e, c), for `count` elements e of each of the columns; e is counted from the first one's offset.
+template <class Op, class F>
+void fold_block(const Blocks& b, int64_t count, int columns, F f, typename Op::Acc* out) {
+  if (b.inner == 1)
+    *out = fold_run<Op>(count, [&](int64_t i) { return f(i, 0); });
+  else
+    fold_columns<Op>(
+        count, columns, [&, inner = b.inner](int64_t i, int c) { return f(i * inner + c, c); }, out);
+}
+
 }  // namespace tandem::detail

@@ -134,7 +134,7 @@ Tensor Tensor::mean() const { return tandem::mean(*this); }
 
 namespace {
 
-using detail::Blocks, detail::reduce_blocks, detail::over_elements;
+using detail::Blocks, detail::block_sizes, detail::reduce_blocks, detail::over_elements;
 
 // What a kernel computes with: half precision is widened as it is read.
 template <class T>
@@ -156,7 +156,7 @@ void sum_forward_cpu(Tensor& y, const Tensor& x) {
     const T* p = x.ptr<T>();
     auto* q = y.ptr<Result>();
     reduce_blocks<detail::Sum<SumOf<T>>>(
-        Blocks(x), [p](int64_t e, int64_t) { return SumOf<T>(wide(p[e])); },
+        block_sizes(x), [p](int64_t e, int64_t) { return SumOf<T>(wide(p[e])); },
         [q](int64_t j, SumOf<T> sum) { q[j] = Result(sum); });
   });
 }
@@ -168,7 +168,7 @@ void mean_forward_cpu(Tensor& y, const Tensor& x) {
     T* q = y.ptr<T>();
     const auto n = double(x.shape()[1]);
     reduce_blocks<detail::Sum<double>>(
-        Blocks(x), [p](int64_t e, int64_t) { return double(p[e]); },
+        block_sizes(x), [p](int64_t e, int64_t) { return double(p[e]); },
         [q, n](int64_t j, double sum) { q[j] = T(sum / n); });
   });
 }
@@ -192,7 +192,7 @@ void extremum_forward_cpu(Tensor& y, const Tensor& x) {
     const T* p = x.ptr<T>();
     T* q = y.ptr<T>();
     reduce_blocks<Op<Wide<T>>>(
-        Blocks(x), [p](int64_t e, int64_t) { return wide(p[e]); }, [q](int64_t j, Wide<T> v) { q[j] = T(v); });
+        block_sizes(x), [p](int64_t e, int64_t) { return wide(p[e]); }, [q](int64_t j, Wide<T> v) { q[j] = T(v); });
   });
 }
 
@@ -204,11 +204,11 @@ void extremum_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, const
     Tensor shares = empty({y.numel()}, {.dtype = y.dtype(), .device = y.device()});
     T* share = shares.ptr<T>();
     reduce_blocks<detail::Sum<int64_t>>(
-        Blocks(x), [=](int64_t e, int64_t j) { return int64_t(p[e] == best[j]); },
+        block_sizes(x), [=](int64_t e, int64_t j) { return int64_t(p[e] == best[j]); },
         [=](int64_t j, int64_t equal) { share[j] = g[j] / T(equal); });
     const bool add = gx.beta != 0;
     // Where the extremum is NaN nothing equals it: 0 / 0 makes the whole gradient NaN, as PyTorch's is.
-    over_elements(Blocks(x), [=](int64_t e, int64_t j) {
+    over_elements(block_sizes(x), [=](int64_t e, int64_t j) {
       const T v = share[j] * T(p[e] == best[j]);
       q[e] = add ? q[e] + v : v;
     });
@@ -221,7 +221,7 @@ void arg_extremum_forward_cpu(Tensor& y, const Tensor& x) {
   dispatch_all(x.dtype(), [&](auto t) {
     using T = decltype(t);
     using W = Wide<T>;
-    const Blocks b(x);
+    const Blocks b = block_sizes(x);
     const T* p = x.ptr<T>();
     auto* index = y.ptr<int64_t>();
     Tensor extrema = empty({y.numel()}, {.dtype = Dtype::f64, .device = y.device()});  // as many bytes as any W takes
@@ -245,7 +245,7 @@ void arg_extremum_forward_cpu(Tensor& y, const Tensor& x) {
 // The means of blocks, in f64.
 template <class T>
 Tensor means_of(const Tensor& x) {
-  const Blocks b(x);
+  const Blocks b = block_sizes(x);
   Tensor means = empty({b.outer * b.inner}, {.dtype = Dtype::f64, .device = x.device()});
   const T* p = x.ptr<T>();
   auto* m = means.ptr<double>();
@@ -259,7 +259,7 @@ double variance_divisor(int64_t n, bool unbiased) { return double(std::max<int64
 void var_forward_cpu(Tensor& y, const Tensor& x, bool unbiased) {
   dispatch_real("var", x.dtype(), [&](auto t) {
     using T = decltype(t);
-    const Blocks b(x);
+    const Blocks b = block_sizes(x);
     const Tensor means = means_of<T>(x);
     const auto* m = means.ptr<double>();
     const T* p = x.ptr<T>();
@@ -278,7 +278,7 @@ void var_forward_cpu(Tensor& y, const Tensor& x, bool unbiased) {
 void var_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, bool unbiased) {
   dispatch_real("var", x.dtype(), [&](auto t) {
     using T = decltype(t);
-    const Blocks b(x);
+    const Blocks b = block_sizes(x);
     const Tensor means = means_of<T>(x);
     const auto* m = means.ptr<double>();
     const T *p = x.ptr<T>(), *g = gy.ptr<T>();

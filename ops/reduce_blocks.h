@@ -108,11 +108,7 @@ void in_blocks(Out o, DimSet reduced, F&& f) {
   copy_into({target, o.beta}, scratch.alias(target.shape(), dense_strides(target.shape(), Layout::row_major), 0));
 }
 
-/// The sizes of blocks. Element (o, i, c) is at (o * n + i) * inner + c, its result at o * inner + c.
-struct Blocks {
-  int64_t outer, n, inner;
-  explicit Blocks(const Tensor& x) : outer(x.shape()[0]), n(x.shape()[1]), inner(x.shape()[2]) {}
-};
+inline Blocks block_sizes(const Tensor& x) { return {x.shape()[0], x.shape()[1], x.shape()[2]}; }
 
 inline constexpr int64_t kReduceGrain = 1 << 14;  // elements
 
@@ -123,32 +119,29 @@ void reduce_blocks(Blocks b, F f, Done done) {
   using Acc = typename Op::Acc;
   static_assert(sizeof(Acc) <= sizeof(double));
   const Parts parts(b.n, kReduceGrain / 4);
-  const int64_t across = b.inner == 1 ? 1 : (b.inner + kColumns - 1) / kColumns;
+  const int64_t groups = b.groups();
   Tensor partial;  // [results, parts]
   if (parts.count > 1) partial = empty({b.outer * b.inner * parts.count}, {.dtype = Dtype::f64, .device = cpu()});
-  Acc* kept = partial ? reinterpret_cast<Acc*>(partial.raw()) : nullptr;
+  Acc* kept = partial ? static_cast<Acc*>(partial.raw()) : nullptr;
 
   const int64_t work = std::max<int64_t>(1, parts.step * std::min<int64_t>(b.inner, kColumns));
-  tandem::parallel_for(
-      b.outer * parts.count * across, std::max<int64_t>(1, kReduceGrain / work), [&](int64_t u0, int64_t u1) {
-        for (int64_t u = u0; u < u1; ++u) {
-          const int64_t o = u / (parts.count * across), part = u / across % parts.count, c0 = u % across * kColumns;
-          const int64_t first = (o * b.n + parts.begin(part)) * b.inner + c0, count = parts.size(part);
-          const int64_t j0 = o * b.inner + c0, inner = b.inner;
-          const int columns = int(std::min<int64_t>(kColumns, inner - c0));
-          Acc acc[kColumns];
-          if (inner == 1)
-            acc[0] = fold_run<Op>(count, [&](int64_t i) { return f(first + i, j0); });
-          else
-            fold_columns<Op>(
-                count, columns, [&](int64_t i, int c) { return f(first + i * inner + c, j0 + c); }, acc);
-          for (int c = 0; c < columns; ++c)
-            if (kept)
-              kept[(j0 + c) * parts.count + part] = acc[c];
-            else
-              done(j0 + c, acc[c]);
-        }
-      });
+  const int64_t grain = std::max<int64_t>(1, kReduceGrain / work);
+  tandem::parallel_for(b.outer * parts.count * groups, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t o = u / (parts.count * groups), part = u / groups % parts.count, group = u % groups;
+      const int64_t c0 = group * kColumns, j = o * b.inner + c0;
+      const int64_t first = (o * b.n + parts.begin(part)) * b.inner + c0;
+      const int columns = b.columns(group);
+      Acc acc[kColumns];
+      fold_block<Op>(
+          b, parts.size(part), columns, [&](int64_t e, int c) { return f(first + e, j + c); }, acc);
+      for (int c = 0; c < columns; ++c)
+        if (kept)
+          kept[(j + c) * parts.count + part] = acc[c];
+        else
+          done(j + c, acc[c]);
+    }
+  });
   if (!kept) return;
   for (int64_t j = 0; j < b.outer * b.inner; ++j) {
     Acc acc = kept[j * parts.count];
