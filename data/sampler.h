@@ -68,7 +68,7 @@ class TANDEM_API SequentialSampler : public Sampler {
 struct RandomSamplerOptions {
   /// With a seed, epoch e is the permutation of a generator seeded with seed + e (as DistributedSampler's). Without
   /// one, each epoch draws its seed from the thread's generator: PyTorch's order after the same manual_seed.
-  std::optional<uint64_t> seed;
+  std::optional<uint64_t> seed = {};
 };
 
 /// A new permutation of 0..n-1 in each epoch (torch.utils.data.RandomSampler without replacement).
