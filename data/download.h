@@ -18,7 +18,7 @@ struct DownloadProgress {
 
 struct DownloadOptions {
   /// Called now and then while bytes arrive; what it throws ends the download and reaches the caller.
-  std::function<void(const DownloadProgress&)> progress;
+  std::function<void(const DownloadProgress&)> progress = {};
   /// Seconds without a connection, or without a byte, after which an attempt ends.
   int timeout_s = 10;
 };

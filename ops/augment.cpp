@@ -7,7 +7,7 @@
 #include <tandem/ops/widen.h>
 
 #include <algorithm>
-#include <cstring>
+#include <tuple>
 
 namespace tandem {
 
@@ -103,87 +103,103 @@ int64_t unpad(int64_t i, int64_t n, PaddingMode mode) {
   return i < 0 ? -i : 2 * (n - 1) - i;
 }
 
-// One channel's row as it comes out, still in the input's type.
-template <class T>
-class RowReader {
+// Where the columns of an output row come from: [begin, end) from inside the image, `first` and on by `step`.
+struct Columns {
+  int64_t begin, end, first, step;
+
+  Columns(const Placement& p, int64_t w, int64_t out_w) {
+    begin = std::clamp<int64_t>(-p.dx, 0, out_w);
+    end = std::clamp<int64_t>(w - p.dx, begin, out_w);
+    if (p.flip) std::tie(begin, end) = std::pair(out_w - end, out_w - begin);
+    step = p.flip ? -1 : 1;
+    first = column(p, out_w, begin);
+  }
+  /// In the unpadded image, maybe outside.
+  static int64_t column(const Placement& p, int64_t out_w, int64_t x) { return (p.flip ? out_w - 1 - x : x) + p.dx; }
+};
+
+// A whole image: `value(channel, element)` makes an output element of an input element. C is the number of channels, or
+// 0 for what x says.
+template <int C, class In, class To, class Value>
+class ImageWriter {
  public:
-  RowReader(const Tensor& x, int64_t out_width, const AugmentOptions& o)
-      : h_(x.size(2)),
+  ImageWriter(const Tensor& x, const Tensor& y, const AugmentOptions& o, const Value& value)
+      : c_(C ? C : x.size(1)),
+        h_(x.size(2)),
         w_(x.size(3)),
-        out_w_(out_width),
+        out_h_(y.size(2)),
+        out_w_(y.size(3)),
+        plane_(x.stride(1)),
         stride_y_(x.stride(2)),
         stride_x_(x.stride(3)),
         mode_(o.crop ? o.crop->mode : PaddingMode::constant),
-        fill_(o.crop ? T(o.crop->fill) : T(0)),
-        scratch_(size_t(out_width)) {}
+        fill_(o.crop ? In(o.crop->fill) : In(0)),
+        value_(value) {}
 
-  void read(T* to, const T* plane, const Placement& p, int64_t y) {
-    T* line = p.flip ? scratch_.data() : to;
-    const int64_t from_y = unpad(y + p.dy, h_, mode_);
-    if (from_y < 0) {
-      std::fill_n(to, out_w_, fill_);
-      return;
+  void write(To* out, const In* image, const Placement& p) const {
+    const Columns in(p, w_, out_w_);
+    for (int64_t y = 0; y < out_h_; ++y, out += out_w_ * c_) {
+      const int64_t from = unpad(y + p.dy, h_, mode_);
+      if (from < 0) {
+        for (int64_t x = 0; x < out_w_; ++x) write_fill(out + x * c_);
+      } else {
+        const In* row = image + from * stride_y_;
+        for (int64_t x = 0; x < in.begin; ++x) write_border(out + x * c_, row, Columns::column(p, out_w_, x));
+        write_inside(out + in.begin * c_, row + in.first * stride_x_, in.end - in.begin, in.step * stride_x_);
+        for (int64_t x = in.end; x < out_w_; ++x) write_border(out + x * c_, row, Columns::column(p, out_w_, x));
+      }
+      if (p.hole && y >= p.hole_y && y < p.hole_y + p.hole) {
+        const int64_t a = std::clamp<int64_t>(p.hole_x, 0, out_w_), b = std::clamp(p.hole_x + p.hole, a, out_w_);
+        std::fill(out + a * c_, out + b * c_, To(0));
+      }
     }
-    const T* row = plane + from_y * stride_y_;
-    const int64_t a = std::clamp<int64_t>(-p.dx, 0, out_w_), b = std::clamp<int64_t>(w_ - p.dx, a, out_w_);
-    if (stride_x_ == 1)
-      std::memcpy(line + a, row + a + p.dx, size_t(b - a) * sizeof(T));
-    else
-      for (int64_t x = a; x < b; ++x) line[x] = row[(x + p.dx) * stride_x_];
-    for (int64_t x = 0; x < a; ++x) line[x] = around(row, x + p.dx);
-    for (int64_t x = b; x < out_w_; ++x) line[x] = around(row, x + p.dx);
-    if (p.flip)
-      for (int64_t x = 0, w = out_w_; x < w; ++x) to[x] = line[w - 1 - x];
   }
 
  private:
-  T around(const T* row, int64_t x) const {
-    int64_t i = unpad(x, w_, mode_);
-    return i < 0 ? fill_ : row[i * stride_x_];
+  int64_t channels() const { return C ? C : c_; }
+  void write_fill(To* out) const {
+    for (int64_t k = 0; k < channels(); ++k) out[k] = value_(k, fill_);
   }
-  int64_t h_, w_, out_w_, stride_y_, stride_x_;
+  void write_border(To* out, const In* row, int64_t column) const {
+    const int64_t x = unpad(column, w_, mode_);
+    if (x < 0) return write_fill(out);
+    for (int64_t k = 0; k < channels(); ++k) out[k] = value_(k, row[k * plane_ + x * stride_x_]);
+  }
+  void write_inside(To* out, const In* from, int64_t n, int64_t step) const {
+    const int64_t c = channels(), plane = plane_;
+    for (int64_t x = 0; x < n; ++x, from += step, out += c)
+      for (int64_t k = 0; k < c; ++k) out[k] = value_(k, from[k * plane]);
+  }
+
+  int64_t c_, h_, w_, out_h_, out_w_, plane_, stride_y_, stride_x_;
   PaddingMode mode_;
-  T fill_;
-  std::vector<T> scratch_;
+  In fill_;
+  Value value_;
 };
 
-// Everything but the values: `value(channel, element)` makes an output element of an input element.
-template <class In, class To, class Value>
-void run(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentKey& key, const AugmentOptions& o,
-         const Value& value) {
-  const int64_t c = y.size(1), h = y.size(2), w = y.size(3), image = x.stride(0), plane = x.stride(1);
-  if (y.numel() == 0) return;
+template <int C, class In, class To, class Value>
+void write_images(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentKey& key, const AugmentOptions& o,
+                  const Value& value) {
+  const ImageWriter<C, In, To, Value> writer(x, y, o, value);
   const In* from = x.ptr<In>();
   const int64_t* row = rows ? rows.ptr<int64_t>() : nullptr;
   const int64_t* sample = key.samples ? key.samples.ptr<int64_t>() : nullptr;
   To* to = y.ptr<To>();
-  parallel_for(y.size(0), 16, [&, c, h, w, image, plane](int64_t begin, int64_t end) {
-    RowReader<In> reader(x, w, o);
-    std::vector<In> lines(size_t(c * w));
-    for (int64_t i = begin; i < end; ++i) {
-      const Placement p = place(o, key, sample ? sample[i] : i, x, y);
-      const In* source = from + (row ? row[i] : i) * image;
-      for (int64_t yy = 0; yy < h; ++yy) {
-        for (int64_t k = 0; k < c; ++k) reader.read(lines.data() + k * w, source + k * plane, p, yy);
-        To* out = to + (i * h + yy) * w * c;
-        const In* line = lines.data();
-        if (c == 3) {
-          for (int64_t xx = 0; xx < w; ++xx) {
-            out[3 * xx] = value(0, line[xx]);
-            out[3 * xx + 1] = value(1, line[w + xx]);
-            out[3 * xx + 2] = value(2, line[2 * w + xx]);
-          }
-        } else {
-          for (int64_t xx = 0; xx < w; ++xx)
-            for (int64_t k = 0; k < c; ++k) out[xx * c + k] = value(k, line[k * w + xx]);
-        }
-        if (p.hole && yy >= p.hole_y && yy < p.hole_y + p.hole) {
-          const int64_t a = std::max<int64_t>(p.hole_x, 0), b = std::min(p.hole_x + p.hole, w);
-          if (a < b) std::fill(out + a * c, out + b * c, To(0));
-        }
-      }
-    }
+  const int64_t in_size = x.stride(0), out_size = y.stride(0);
+  parallel_for(y.size(0), 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      writer.write(to + i * out_size, from + (row ? row[i] : i) * in_size, place(o, key, sample ? sample[i] : i, x, y));
   });
+}
+
+template <class In, class To, class Value>
+void write_images(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentKey& key, const AugmentOptions& o,
+                  const Value& value) {
+  if (y.numel() == 0) return;
+  if (x.size(1) == 3)
+    write_images<3, In, To>(y, x, rows, key, o, value);
+  else
+    write_images<0, In, To>(y, x, rows, key, o, value);
 }
 
 // One channel's mean and deviation in T: PyTorch subtracts, then divides, rounding each time.
@@ -205,16 +221,17 @@ void augment_cpu(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentKe
   if (x.dtype() != Dtype::u8) {
     dispatch_real("augment", x.dtype(), [&](auto t) {
       using T = decltype(t);
-      run<T, T>(y, x, rows, key, o, Scale<T>(o, channels));
+      write_images<T, T>(y, x, rows, key, o, Scale<T>(o, channels));
     });
   } else if (!o.to_float) {
-    run<uint8_t, uint8_t>(y, x, rows, key, o, [](int64_t, uint8_t v) { return v; });
+    write_images<uint8_t, uint8_t>(y, x, rows, key, o, [](int64_t, uint8_t v) { return v; });
   } else {
     const Scale<float> scale(o, channels);
     std::vector<float> table(size_t(channels) * 256);
     for (int64_t k = 0; k < channels; ++k)
       for (int v = 0; v < 256; ++v) table[size_t(k * 256 + v)] = scale(k, float(v) / 255.f);
-    run<uint8_t, float>(y, x, rows, key, o, [t = table.data()](int64_t k, uint8_t v) { return t[k * 256 + v]; });
+    write_images<uint8_t, float>(y, x, rows, key, o,
+                                 [t = table.data()](int64_t k, uint8_t v) { return t[k * 256 + v]; });
   }
 }
 

@@ -32,11 +32,13 @@ struct AugmentOptions {
     int64_t length = 0;  // side of a square of zeros whose centre is anywhere in the image
     int draw = 0;
   };
-  std::optional<Crop> crop;
-  std::optional<Flip> flip;
-  bool to_float = false;          // bytes / 255
-  std::vector<double> mean, std;  // (x - mean) / std, in f32; one value per channel, or one for all; empty: as they are
-  std::optional<Cutout> cutout;
+  std::optional<Crop> crop = {};
+  std::optional<Flip> flip = {};
+  bool to_float = false;  // bytes / 255
+  // (x - mean) / std in f32: one value per channel, or one for all; empty for none.
+  std::vector<double> mean = {};
+  std::vector<double> std = {};
+  std::optional<Cutout> cutout = {};
 };
 
 /// Who is augmented. An undefined `samples` stands for 0..n-1.
