@@ -1,7 +1,7 @@
 #include <tandem/core/enter.h>
 #include <tandem/core/parallel_for.h>
 #include <tandem/core/record.h>
-#include <tandem/ops/class_rows.h>
+#include <tandem/ops/class_targets.h>
 #include <tandem/ops/cross_entropy.h>
 #include <tandem/ops/fold.h>
 #include <tandem/ops/vector_exp.h>
@@ -27,11 +27,11 @@ Tensor cross_entropy(const Tensor& x_in, const Tensor& target_in, const CrossEnt
   require_same_device("cross_entropy", {&x, &target, &weight_in});
 
   const CrossEntropyRule rule{o.reduction, o.label_smoothing, o.ignore_index};
-  Tensor rows = detail::class_rows(x);
-  Tensor goal = indices ? as_layout(target, Layout::row_major) : detail::class_rows(target);
-  Tensor weight = weight_in ? as_layout(weight_in, Layout::row_major) : Tensor();
+  Tensor rows = detail::channel_rows(x);
+  Tensor goal = indices ? as_layout(target, Layout::row_major) : detail::channel_rows(target);
+  Tensor weight = detail::dense_or_none(weight_in);
   const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
-  Tensor loss = empty(o.reduction == Reduction::none ? detail::without_classes(x.shape()) : Dims{}, like), dx;
+  Tensor loss = empty(o.reduction == Reduction::none ? detail::without_channels(x.shape()) : Dims{}, like), dx;
   if (wants_grad({x})) dx = empty(rows.shape(), like);
   const auto& forward = indices ? cross_entropy_forward : cross_entropy_of_probabilities_forward;
   forward(x.device(), loss, dx, rows, goal, weight, rule);
@@ -40,17 +40,18 @@ Tensor cross_entropy(const Tensor& x_in, const Tensor& target_in, const CrossEnt
     return record("cross_entropy", std::move(loss), {x}, [dx = std::move(dx)](Tensor& gy, Targets t) {
       if (!t[0]) return;
       Tensor g = as_layout(gy, Layout::row_major);
-      detail::in_class_rows(t[0].out(), [&](Out gx) { cross_entropy_backward_data(g.device(), std::move(gx), g, dx); });
+      detail::in_channel_rows(t[0].out(),
+                              [&](Out gx) { cross_entropy_backward_data(g.device(), std::move(gx), g, dx); });
     });
   return record("cross_entropy", std::move(loss), {x, target},
                 [dx = std::move(dx), rows = Saved("cross_entropy", rows), weight = Saved("cross_entropy", weight),
                  rule](Tensor& gy, Targets t) {
                   Tensor g = as_layout(gy, Layout::row_major);
                   if (t[0])
-                    detail::in_class_rows(
+                    detail::in_channel_rows(
                         t[0].out(), [&](Out gx) { cross_entropy_backward_data(g.device(), std::move(gx), g, dx); });
                   if (t[1])
-                    detail::in_class_rows(t[1].out(), [&](Out g_target) {
+                    detail::in_channel_rows(t[1].out(), [&](Out g_target) {
                       cross_entropy_of_probabilities_backward_target(g.device(), std::move(g_target), g, rows(),
                                                                      weight(), rule);
                     });

@@ -1,0 +1,24 @@
+/// Not installed: sums over the rows of matrices, several at once, in an order that depends on the sizes alone.
+#pragma once
+#include <tandem/core/parallel_for.h>
+#include <tandem/core/tensor.h>
+#include <tandem/ops/fold.h>
+
+namespace tandem::detail {
+
+/// What add(row, sums) adds to `width` sums for each of `rows` rows: f64 [width]. `elements` is what a row reads.
+template <class F>
+Tensor row_sums(int64_t rows, int64_t elements, int64_t width, F add) {
+  const Parts parts(rows, std::max<int64_t>(1, (1 << 13) / std::max<int64_t>(1, elements)));
+  Tensor partial = zeros({parts.count, width}, {.dtype = Dtype::f64, .device = cpu()});
+  auto* sums = partial.ptr<double>();
+  tandem::parallel_for(parts.count, 2, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k)
+      for (int64_t r = parts.begin(k); r < parts.end(k); ++r) add(r, sums + k * width);
+  });
+  for (int64_t k = 1; k < parts.count; ++k)
+    for (int64_t i = 0; i < width; ++i) sums[i] += sums[k * width + i];
+  return partial.alias({width}, {1}, 0);
+}
+
+}  // namespace tandem::detail
