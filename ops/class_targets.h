@@ -8,7 +8,7 @@ namespace tandem::detail {
 inline void check_class_indices(const char* op, const Tensor& x, const Tensor& target) {
   check<DtypeError>(target.dtype() == Dtype::i64, "[", op, "] class indices are i64, got ", target.dtype());
   check<ShapeError>(x.dim() < 2 || target.dim() < 1 || x.shape()[0] == target.shape()[0], "[", op, "] logits for ",
-                    x.dim() ? x.shape()[0] : 0, " rows, targets for ", target.dim() ? target.shape()[0] : 0);
+                    x.shape()[0], " rows, targets for ", target.shape()[0]);
   check<ShapeError>(target.shape() == without_channels(x.shape()), "[", op, "] input ", x.shape(),
                     " wants class indices of shape ", without_channels(x.shape()), ", got ", target.shape());
 }

@@ -6,6 +6,17 @@
 
 namespace tandem {
 
+/// The loss of rows of log-probabilities [m,c] (row-major), into one value or (none) into m; target i64 [m], weight [c]
+/// or undefined. `total` takes what a mean is divided by: f64 for f64, f32 for all other x. Throws Error for a target
+/// that is no class, before anything is written.
+inline constinit TANDEM_API KernelSlot<void(Tensor& loss, Tensor& total, const Tensor& x, const Tensor& target,
+                                            const Tensor& weight, Reduction, int64_t ignore_index)>
+    nll_loss_forward{"nll_loss_forward"};
+/// gy holds one value, or (none) one per row.
+inline constinit TANDEM_API KernelSlot<void(Out gx, const Tensor& gy, const Tensor& total, const Tensor& target,
+                                            const Tensor& weight, Reduction, int64_t ignore_index)>
+    nll_loss_backward_data{"nll_loss_backward_data"};
+
 struct NllLossOptions {
   Tensor weight = {};  // [c], one per class
   Reduction reduction = Reduction::mean;
