@@ -1,5 +1,7 @@
 #include <tandem/nn/lr_scheduler.h>
 
+#include <cmath>
+
 namespace tandem::nn {
 
 std::vector<double> PerGroup::for_groups(const char* what, size_t groups) const {
@@ -18,6 +20,12 @@ std::map<std::string, double> detail::same_names(const NamedNumbers& given, cons
     if (!wanted.count(name)) problems += message("\n  unexpected: ", name);
   check(problems.empty(), "[load_state_dict] this state does not fit the schedule:", problems);
   return values;
+}
+
+int64_t detail::whole_number(const std::map<std::string, double>& values, const char* name) {
+  const double v = values.at(name);
+  check(std::abs(v) <= 0x1p53 && v == std::trunc(v), "[load_state_dict] ", name, " is ", v, ", not a whole number");
+  return int64_t(v);
 }
 
 LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(&optimizer) {
@@ -54,7 +62,7 @@ NamedNumbers LRScheduler::state_dict() const {
 
 void LRScheduler::load_state_dict(const NamedNumbers& state) {
   auto given = detail::same_names(state, LRScheduler::state_dict());
-  last_epoch_ = int64_t(given["last_epoch"]);
+  last_epoch_ = detail::whole_number(given, "last_epoch");
   auto groups = optimizer_->param_groups();
   for (size_t i = 0; i < base_lrs_.size(); ++i) {
     base_lrs_[i] = given[message("base_lr.", i)];

@@ -27,6 +27,8 @@ class PerGroup {
 namespace detail {
 /// `given` by name, once it has the names that `own` has. Throws Error listing those missing and unexpected.
 std::map<std::string, double> same_names(const NamedNumbers& given, const NamedNumbers& own);
+/// The number of that name, of epochs or the like. Throws Error where it is no whole number that a double holds.
+int64_t whole_number(const std::map<std::string, double>& values, const char* name);
 }  // namespace detail
 
 class TANDEM_API LRScheduler {

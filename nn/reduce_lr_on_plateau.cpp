@@ -58,10 +58,12 @@ NamedNumbers ReduceLROnPlateau::state_dict() const {
 
 void ReduceLROnPlateau::load_state_dict(const NamedNumbers& state) {
   auto values = detail::same_names(state, state_dict());
+  const int64_t bad_epochs = detail::whole_number(values, "num_bad_epochs"),
+                cooldown_left = detail::whole_number(values, "cooldown_counter");
+  last_epoch_ = detail::whole_number(values, "last_epoch");
   best_ = values["best"];
-  bad_epochs_ = int64_t(values["num_bad_epochs"]);
-  cooldown_left_ = int64_t(values["cooldown_counter"]);
-  last_epoch_ = int64_t(values["last_epoch"]);
+  bad_epochs_ = bad_epochs;
+  cooldown_left_ = cooldown_left;
 }
 
 }  // namespace tandem::nn
