@@ -5,6 +5,7 @@
 #include "tests/golden/op_cases.h"
 #include "tests/golden/report.h"
 #include "tests/golden/sequences.h"
+#include "tests/golden/training.h"
 
 #include <doctest/doctest.h>
 
@@ -48,24 +49,34 @@ std::optional<Options> parse(int argc, char** argv) {
   return o;
 }
 
-void run_file(const fs::path& path, const Options& options, Report& report) {
+// Pixels that the image models' runs of this folder share; nothing where there are none.
+SafetensorsFile shared_images(const std::string& folder) {
+  const std::string path = folder + "/images.safetensors";
+  return fs::exists(path) ? load(path) : SafetensorsFile{};
+}
+
+void run_file(const fs::path& path, const SafetensorsFile& images, const Options& options, Report& report) {
   if (path.filename() == "sequences.json") run_sequences(path.string(), options, report);
   if (path.extension() != ".safetensors") return;
   SafetensorsFile file = load(path.string());
   if (file.metadata.contains("cases")) run_op_cases(path.stem().string(), file, options, report);
+  if (file.metadata.contains("run")) run_training(path.stem().string(), file, images, options, report);
 }
 
 void run_folder(const std::string& folder, const Options& options, Report& report) {
   std::vector<fs::path> files;
   for (auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
-  for (auto& path : files) {
+  SafetensorsFile images;
+  auto guarded = [&](const std::string& label, auto&& part) {
     try {
-      run_file(path, options, report);
+      part();
     } catch (const std::exception& e) {
-      report.fail(path.filename().string(), e.what());
+      report.fail(label, e.what());
     }
-  }
+  };
+  guarded("images.safetensors", [&] { images = shared_images(folder); });
+  for (auto& path : files) guarded(path.filename().string(), [&] { run_file(path, images, options, report); });
 }
 
 }  // namespace
