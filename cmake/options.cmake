@@ -54,9 +54,10 @@ find_package(Eigen3 3.3 REQUIRED NO_MODULE)
 find_package(nlohmann_json REQUIRED)
 find_package(CURL REQUIRED)
 find_package(LibArchive REQUIRED)
+find_package(OpenSSL REQUIRED)  # its SHA-256
 add_library(tandem_dependencies INTERFACE)
 target_link_libraries(tandem_dependencies INTERFACE Threads::Threads Eigen3::Eigen nlohmann_json::nlohmann_json
-  CURL::libcurl LibArchive::LibArchive)
+  CURL::libcurl LibArchive::LibArchive OpenSSL::Crypto)
 if(with_openmp)
   target_link_libraries(tandem_dependencies INTERFACE OpenMP::OpenMP_CXX)
 endif()

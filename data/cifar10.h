@@ -5,6 +5,8 @@
 
 #include <array>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace tandem::data {
 
@@ -17,9 +19,9 @@ inline constexpr std::array<const char*, 10> kCifar10Classes{"airplane", "automo
                                                              "dog",      "frog",       "horse", "ship", "truck"};
 
 struct CIFAR10Options {
-  bool train = true;      // 50,000 training images, else 10,000 test images
-  bool download = false;  // where they are not there yet
-  DownloadOptions download_options = {};
+  bool train = true;               // 50,000 training images, else 10,000 test images
+  bool download = false;           // where they are not there yet
+  DownloadCallback progress = {};  // of the download
   std::string url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
 };
 

@@ -16,9 +16,11 @@ struct DownloadProgress {
   int64_t total = 0;     // 0 while unknown
 };
 
+/// Called now and then while bytes arrive; what it throws ends the download and reaches the caller.
+using DownloadCallback = std::function<void(const DownloadProgress&)>;
+
 struct DownloadOptions {
-  /// Called now and then while bytes arrive; what it throws ends the download and reaches the caller.
-  std::function<void(const DownloadProgress&)> progress = {};
+  DownloadCallback progress = {};
   /// Seconds without a connection, or without a byte, after which an attempt ends.
   int timeout_s = 10;
 };
@@ -30,7 +32,7 @@ struct ArchivedFile {
   std::string sha256;  // 64 hexadecimal digits
 };
 
-/// An archive (any that libarchive reads) with one folder.
+/// A tar archive, as it is or compressed, of one folder.
 struct Archive {
   std::string url;
   std::string folder;

@@ -1,4 +1,5 @@
-/// Not installed: threads that make batches ahead: jobs run side by side, their results are taken in the order of submission.
+/// Not installed: threads that make batches ahead: jobs run side by side, their results are taken in the order of
+/// submission.
 #pragma once
 #include <tandem/data/batch.h>
 
