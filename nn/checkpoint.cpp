@@ -56,6 +56,18 @@ const std::string* find(const Metadata& m, const char* key) {
   return at == m.end() ? nullptr : &at->second;
 }
 
+std::optional<Generator> read_generator(const std::string& path, const Metadata& m) {
+  const std::string* text = find(m, kGenerator);
+  if (!text) return {};
+  Generator g;
+  try {
+    g.set_state(*text);
+  } catch (const Error& e) {
+    throw IoError(message("[load_checkpoint] ", path, ": ", kGenerator, ": ", e.what()));
+  }
+  return g;
+}
+
 std::optional<Progress> read_progress(const std::string& path, const Metadata& m) {
   const std::string* text = find(m, kProgress);
   if (!text) return {};
@@ -94,11 +106,7 @@ Contents read(const std::string& path) {
     else
       c.model.emplace_back(key, std::move(t));
   }
-  if (auto text = find(m, kGenerator)) try {
-      c.generator.emplace().set_state(*text);
-    } catch (const Error& e) {
-      throw IoError(message("[load_checkpoint] ", path, ": ", kGenerator, ": ", e.what()));
-    }
+  c.generator = read_generator(path, m);
   if (auto text = find(m, kRandom)) {
     auto& r = c.random.emplace();
     read_numbers(path, kRandom, *text, r.seed, r.step, r.call);
@@ -137,7 +145,7 @@ class Restorable {
 
 // The schedules first and the optimizer over them: the rates that it had are what counts. Where one of them does not
 // fit, all are as they were.
-void load_training(const Contents& c, const Checkpoint& into) {
+void load_training(const std::string& path, const Contents& c, const Checkpoint& into) {
   Restorable scheduler(into.scheduler, c.scheduler);
   Restorable plateau(into.plateau, c.plateau);
   std::vector<double> lrs;
@@ -147,11 +155,11 @@ void load_training(const Contents& c, const Checkpoint& into) {
     scheduler.load();
     plateau.load();
     if (into.optimizer && !c.optimizer.empty()) into.optimizer->load_state_dict(c.optimizer);
-  } catch (const Error&) {
+  } catch (const Error& e) {
     scheduler.restore();
     plateau.restore();
     for (size_t i = 0; i < lrs.size(); ++i) into.optimizer->param_groups()[i].lr = lrs[i];
-    throw;
+    throw Error(message("[load_checkpoint] ", path, ": ", e.what()));
   }
 }
 
@@ -198,7 +206,7 @@ LoadReport load_checkpoint(const std::string& path, const Checkpoint& into, Load
   check(!options.strict || report.clean(), "[load_checkpoint] ", path, " does not fit:", report);
   if (options.dry_run) return report;
 
-  load_training(c, into);
+  load_training(path, c, into);
   if (into.model) into.model->load_state_dict(c.model, {.strict = false});
   if (into.generator && c.generator) *into.generator = *c.generator;
   if (into.random && c.random) {

@@ -196,7 +196,7 @@ TEST_CASE("an optimizer or a schedule of another kind is an error, and the model
   save_checkpoint(folder / "f", t.parts());
   std::string before = wrong.bytes(folder);
   std::string error = error_of([&] { load_checkpoint(folder / "f", wrong.parts()); });
-  CHECK(says(error, "[load_state_dict] this state does not fit Adam"));
+  CHECK(says(error, "[load_checkpoint] " + (folder / "f") + ": [load_state_dict] this state does not fit Adam"));
   CHECK(wrong.bytes(folder) == before);
 
   before = right.bytes(folder);
