@@ -50,6 +50,8 @@ Tensor add_or_sub(const char* name, const Tensor& a, const Tensor& b, double alp
 
 Tensor shifted(const char* name, const Tensor& x, Scalar s, double value) {
   Tensor in = stretched(x, result_dtype(x.dtype(), s), x.shape(), x.layout());
+  check<DtypeError>(is_floating(in.dtype()) || value == std::trunc(value), "[", name, "] a fractional alpha for ",
+                    in.dtype());
   Tensor y = empty_like(in);
   shift_forward(y.device(), y, in, value);
   return record(name, std::move(y), {x}, [](Tensor& gy, Targets t) {
@@ -256,10 +258,10 @@ void gradient_loop(const char* name, const Out& out, const Tensor& gy, const Ten
       const T *g = gp + yo, *p = ap + ao, *r = bp + bo;
       if (add) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) q[i] = T(C(q[i]) + op(C(g[i]), C(p[i * a_step]), C(r[i * b_step])));
+        for (int64_t i = 0; i < n; ++i) detail::assign(q[i], C(q[i]) + op(C(g[i]), C(p[i * a_step]), C(r[i * b_step])));
       } else {
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) q[i] = T(op(C(g[i]), C(p[i * a_step]), C(r[i * b_step])));
+        for (int64_t i = 0; i < n; ++i) detail::assign(q[i], op(C(g[i]), C(p[i * a_step]), C(r[i * b_step])));
       }
     });
   });

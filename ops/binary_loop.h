@@ -1,7 +1,7 @@
 /// Not installed: the loop of CPU kernels over two broadcast operands (see broadcast.h).
 #pragma once
+#include <tandem/core/node.h>
 #include <tandem/core/parallel_for.h>
-#include <tandem/core/tensor.h>
 #include <tandem/ops/compute.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ void binary_loop(const Tensor& y, const Tensor& a, const Tensor& b, Op op) {
     const T *p = ap + ao, *r = bp + bo;
     using C = Compute<T>;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) q[i] = Y(op(C(p[i * a_step]), C(r[i * b_step])));
+    for (int64_t i = 0; i < n; ++i) assign(q[i], op(C(p[i * a_step]), C(r[i * b_step])));
   });
 }
 
@@ -104,7 +104,7 @@ void binary_loop_into(const Out& y, const Tensor& a, const Tensor& b, Op op) {
     const T *p = ap + ao, *r = bp + bo;
     using C = Compute<T>;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) q[i] = T(C(q[i]) + op(C(p[i * a_step]), C(r[i * b_step])));
+    for (int64_t i = 0; i < n; ++i) assign(q[i], C(q[i]) + op(C(p[i * a_step]), C(r[i * b_step])));
   });
 }
 

@@ -21,8 +21,10 @@ Tensor stretched(const Tensor& x, Dtype dtype, const Dims& shape, Layout layout)
     own[i] = i < added ? 1 : t.shape()[i - added];
     strides[i] = i < added ? 0 : t.strides()[i - added];
   }
-  t = as_layout(t.alias(own, strides, t.impl()->offset), layout);
-  strides = t.strides();
+  if (!is_dense(own, strides, layout)) {
+    t = as_layout(t.alias(own, strides, t.impl()->offset), layout);
+    strides = t.strides();
+  }
   for (int i = 0; i < shape.size(); ++i)
     if (own[i] == 1) strides[i] = 0;
   return t.alias(shape, strides, t.impl()->offset);

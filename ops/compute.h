@@ -10,6 +10,16 @@ namespace tandem::detail {
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, float, T>;
 
+/// y = v, rounded where T is half precision. Under `omp simd` g++ keeps a temporary object per lane in memory and gives
+/// up the loop: for bf16, whose rounding it can vectorise, there is none here.
+template <class T, class C>
+void assign(T& y, C v) {
+  if constexpr (std::is_same_v<T, bf16>)
+    y.bits = bf16::from_float(v);
+  else
+    y = T(v);
+}
+
 /// Elements below which a loop is not worth forking for.
 inline constexpr int64_t kPointwiseGrain = 1 << 14;
 

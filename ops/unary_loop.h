@@ -14,7 +14,7 @@ void unary_loop(const Tensor& y, const Tensor& x, Op op) {
   T* q = y.ptr<T>();
   tandem::parallel_for(x.numel(), kPointwiseGrain, [=](int64_t a, int64_t b) {
 #pragma omp simd
-    for (int64_t i = a; i < b; ++i) q[i] = T(op(C(p[i])));
+    for (int64_t i = a; i < b; ++i) assign(q[i], op(C(p[i])));
   });
 }
 
@@ -28,10 +28,10 @@ void unary_loop_into(const Out& y, Op op, const X&... x) {
     tandem::parallel_for(y.t.numel(), kPointwiseGrain, [=](int64_t a, int64_t b) {
       if (add) {
 #pragma omp simd
-        for (int64_t i = a; i < b; ++i) q[i] = T(C(q[i]) + op(C(p[i])...));
+        for (int64_t i = a; i < b; ++i) assign(q[i], C(q[i]) + op(C(p[i])...));
       } else {
 #pragma omp simd
-        for (int64_t i = a; i < b; ++i) q[i] = T(op(C(p[i])...));
+        for (int64_t i = a; i < b; ++i) assign(q[i], op(C(p[i])...));
       }
     });
   };

@@ -183,6 +183,7 @@ TEST_CASE("integers and bools") {
   CHECK((p * q).to_vector<bool>() == std::vector<bool>{true, false, false});
   CHECK_THROWS_AS(p - q, DtypeError);
   CHECK_THROWS_AS(add(a, b, 0.5), DtypeError);
+  CHECK_THROWS_AS(add(a, 1, 0.5), DtypeError);
 }
 
 TEST_CASE("gradients of operands of two dtypes keep each its own") {
