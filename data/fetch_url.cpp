@@ -98,7 +98,10 @@ void fetch_url(const std::string& url, const std::filesystem::path& part, int64_
     char why[CURL_ERROR_SIZE] = "";
     const CURLcode code = perform(c.get(), url, a, why);
     if (a.error) std::rethrow_exception(a.error);
-    if (code == CURLE_OK) return a.file.sync();
+    long status = 0;
+    curl_easy_getinfo(c.get(), CURLINFO_RESPONSE_CODE, &status);
+    const bool nothing_left = status == 416 && a.offset > 0;  // asked for what comes after the end
+    if (code == CURLE_OK || nothing_left) return a.file.sync();
     if (code == CURLE_RANGE_ERROR && a.offset > 0) {  // this server can't resume
       a.file.truncate();
       continue;

@@ -38,7 +38,7 @@ fs::path checked_path(archive_entry* e) {
                     "[download] the archive has a link or special file, ", name, ", which is refused");
   bool leaves = path.is_absolute();
   for (const fs::path& part : path) leaves = leaves || part == "..";
-  check<BadArchive>(!leaves, "[download] the archive has the path ", name, ", which leaves its folder");
+  check<BadArchive>(!leaves, "[download] the archive has the path ", name, ", which leaves its folder and is refused");
   return path.lexically_normal();
 }
 
