@@ -13,7 +13,7 @@
 namespace tandem::detail {
 
 inline constexpr int kLanes = 16;
-inline constexpr int kColumns = 32;   // results that fold_columns takes at once
+inline constexpr int kColumns = 64;   // results that fold_columns takes at once
 inline constexpr int kMaxParts = 64;  // so that a caller may keep one number per part on the stack
 
 /// [0, n) in equal parts of at least `least`, however many threads there are.
@@ -33,7 +33,7 @@ struct Sum {
   static constexpr T identity() { return T(0); }
   static T combine(T a, T b) { return a + b; }
 };
-/// NaN wins.
+/// NaN wins. (One choice on both comparisons together: with || loops do not become vectors.)
 template <class T>
 struct Max {
   using Acc = T;
@@ -41,7 +41,7 @@ struct Max {
     return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                 : std::numeric_limits<T>::lowest();
   }
-  static T combine(T a, T b) { return b > a || b != b ? b : a; }
+  static T combine(T a, T b) { return (b > a) | (b != b) ? b : a; }
 };
 template <class T>
 struct Min {
@@ -49,7 +49,7 @@ struct Min {
   static constexpr T identity() {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
-  static T combine(T a, T b) { return b < a || b != b ? b : a; }
+  static T combine(T a, T b) { return (b < a) | (b != b) ? b : a; }
 };
 
 /// Op over f(0) ... f(n-1).
@@ -58,8 +58,10 @@ typename Op::Acc fold_run(int64_t n, F f) {
   typename Op::Acc lane[kLanes];
   for (int k = 0; k < kLanes; ++k) lane[k] = Op::identity();
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
     for (int k = 0; k < kLanes; ++k) lane[k] = Op::combine(lane[k], f(i + k));
+  }
   for (int k = 0; i < n; ++i, ++k) lane[k] = Op::combine(lane[k], f(i));
   for (int half = kLanes / 2; half; half /= 2)
     for (int k = 0; k < half; ++k) lane[k] = Op::combine(lane[k], lane[k + half]);
@@ -76,6 +78,7 @@ void fold_columns(int64_t n, int columns, F f, typename Op::Acc* out) {
     for (int c = 0; c < columns; ++c) lane[k][c] = Op::identity();
   for (int64_t i = 0; i < n; ++i) {
     auto* l = lane[i % kLanes];
+#pragma omp simd
     for (int c = 0; c < columns; ++c) l[c] = Op::combine(l[c], f(i, c));
   }
   for (int half = kLanes / 2; half; half /= 2)

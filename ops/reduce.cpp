@@ -215,6 +215,24 @@ void extremum_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, const
   });
 }
 
+// The first of n neighbours that is `best`, or NaN: a block that has it is found first, by vectors.
+template <class T, class W>
+int64_t first_match(const T* x, int64_t n, W best) {
+  constexpr int64_t kBlock = 256;
+  for (int64_t start = 0;; start += kBlock) {
+    const int64_t stop = std::min(n, start + kBlock);
+    int any = 0;
+#pragma omp simd reduction(| : any)
+    for (int64_t i = start; i < stop; ++i) {
+      const W v = wide(x[i]);
+      any |= (v == best) | (v != v);
+    }
+    if (!any && stop < n) continue;
+    for (int64_t i = start; i < stop; ++i)
+      if (const W v = wide(x[i]); v == best || v != v) return i;
+  }
+}
+
 // The first index at which x equals its extremum, or is NaN: then the extremum is NaN too.
 template <template <class> class Op>
 void arg_extremum_forward_cpu(Tensor& y, const Tensor& x) {
@@ -228,17 +246,26 @@ void arg_extremum_forward_cpu(Tensor& y, const Tensor& x) {
     auto* best = static_cast<W*>(extrema.raw());
     reduce_blocks<Op<W>>(
         b, [p](int64_t e, int64_t) { return wide(p[e]); }, [best](int64_t j, W v) { best[j] = v; });
-    parallel_for(b.outer, std::max<int64_t>(1, detail::kReduceGrain / std::max<int64_t>(1, b.n * b.inner)),
-                 [=](int64_t first, int64_t last) {
-                   for (int64_t o = first; o < last; ++o)
-                     for (int64_t i = b.n; i--;) {  // backwards, so that the first one stays
-                       const T* from = p + (o * b.n + i) * b.inner;
-                       for (int64_t c = 0, j = o * b.inner; c < b.inner; ++c, ++j) {
-                         const W v = wide(from[c]);
-                         if (v == best[j] || v != v) index[j] = i;
-                       }
-                     }
-                 });
+    const int64_t block = std::max<int64_t>(1, b.n * b.inner);
+    parallel_for(b.outer, std::max<int64_t>(1, detail::kReduceGrain / block), [=](int64_t first, int64_t last) {
+      for (int64_t o = first; o < last; ++o) {
+        if (b.inner == 1) {
+          index[o] = first_match(p + o * b.n, b.n, best[o]);
+          continue;
+        }
+        const W* goal = best + o * b.inner;
+        int64_t* to = index + o * b.inner;
+        for (int64_t i = b.n; i--;) {  // backwards, so that the first one stays
+          const T* from = p + (o * b.n + i) * b.inner;
+#pragma omp simd
+          for (int64_t c = 0; c < b.inner; ++c) {
+            const W v = wide(from[c]);
+            const int64_t was = to[c];
+            to[c] = (v == goal[c]) | (v != v) ? i : was;
+          }
+        }
+      }
+    });
   });
 }
 
