@@ -1,0 +1,30 @@
+/// FashionMNIST: 70,000 grey images of ten kinds of clothes (Xiao, Rasul and Vollgraf, 2017).
+#pragma once
+#include <tandem/data/image_dataset.h>
+
+#include <array>
+#include <filesystem>
+
+namespace tandem::data {
+
+/// Where Debian's package dataset-fashion-mnist puts it.
+inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
+
+inline constexpr std::array<const char*, 10> kFashionMnistClasses{
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+
+struct FashionMNISTOptions {
+  bool train = true;          // 60,000 training images, else 10,000 test images
+  bool like_cifar10 = false;  // padded with zeros to 32x32, and repeated to three channels
+};
+
+/// Images u8 [n,1,28,28], or [n,3,32,32], labels 0 to 9 (torchvision.datasets.FashionMNIST). Reads IDX files, gzipped
+/// or not, in `root` or in root/FashionMNIST/raw, where torchvision leaves them.
+class TANDEM_API FashionMNIST : public ImageDataset {
+ public:
+  /// Throws IoError, saying what was looked for, where a file is missing or not what it should be.
+  explicit FashionMNIST(const std::filesystem::path& root, FashionMNISTOptions o = {});
+  explicit FashionMNIST(FashionMNISTOptions o = {}) : FashionMNIST(kFashionMnistFolder, o) {}
+};
+
+}  // namespace tandem::data
