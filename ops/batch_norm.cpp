@@ -110,7 +110,7 @@ void statistics(Tensor& mean, Tensor& invstd, Tensor& running_mean, Tensor& runn
   const int64_t m = x_in.shape()[0], c = x_in.shape()[1];
   const T* x = x_in.ptr<T>();
   // One pass: sums of x - k and (x - k)^2, where k is the first row, so that a mean far from 0 costs no digits.
-  Tensor sums = detail::row_sums(m, c, 2 * c, [x, c](int64_t r, double* s) {
+  Tensor sums = detail::row_sums(x_in, 2 * c, [x, c](int64_t r, double* s) {
     const T* row = x + r * c;
     double* q = s + c;
 #pragma omp simd
@@ -181,9 +181,9 @@ void batch_norm_backward_weight_cpu(Tensor& g_weight, Tensor& g_bias, const Tens
                                     const Tensor& mean, const Tensor& invstd) {
   dispatch_real("batch_norm", x.dtype(), [&](auto t) {
     using T = decltype(t);
-    const int64_t m = x.shape()[0], c = x.shape()[1];
+    const int64_t c = x.shape()[1];
     const T *p = x.ptr<T>(), *g = gy.ptr<T>(), *mu = mean.ptr<T>(), *is = invstd.ptr<T>();
-    const Tensor sums = detail::row_sums(m, 2 * c, 2 * c, [=](int64_t r, double* s) {
+    const Tensor sums = detail::row_sums(x, 2 * c, [=](int64_t r, double* s) {
       double* q = s + c;
 #pragma omp simd
       for (int64_t j = 0; j < c; ++j) {

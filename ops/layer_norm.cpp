@@ -170,7 +170,7 @@ void layer_norm_backward_weight_cpu(Out g_weight, const Tensor& gy, const Tensor
     using T = decltype(t);
     const int64_t n = x.shape()[1];
     const T *p = x.ptr<T>(), *g = gy.ptr<T>(), *mu = mean.ptr<T>(), *is = invstd.ptr<T>();
-    write_sums<T>(g_weight, detail::row_sums(x.shape()[0], 2 * n, n, [=](int64_t r, double* s) {
+    write_sums<T>(g_weight, detail::row_sums(x, n, [=](int64_t r, double* s) {
                     const T center = mu[r];
                     const auto scale = double(is[r]);
 #pragma omp simd
@@ -185,7 +185,7 @@ void layer_norm_backward_bias_cpu(Out g_bias, const Tensor& gy) {
     using T = decltype(t);
     const int64_t n = gy.shape()[1];
     const T* g = gy.ptr<T>();
-    write_sums<T>(g_bias, detail::row_sums(gy.shape()[0], n, n, [=](int64_t r, double* s) {
+    write_sums<T>(g_bias, detail::row_sums(gy, n, [=](int64_t r, double* s) {
 #pragma omp simd
                     for (int64_t i = 0; i < n; ++i) s[i] += double(g[r * n + i]);
                   }));

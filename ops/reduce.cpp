@@ -156,7 +156,7 @@ void sum_forward_cpu(Tensor& y, const Tensor& x) {
     const T* p = x.ptr<T>();
     auto* q = y.ptr<Result>();
     reduce_blocks<detail::Sum<SumOf<T>>>(
-        block_sizes(x), [p](int64_t e, int64_t) { return SumOf<T>(wide(p[e])); },
+        x, [p](int64_t e, int64_t) { return SumOf<T>(wide(p[e])); },
         [q](int64_t j, SumOf<T> sum) { q[j] = Result(sum); });
   });
 }
@@ -168,8 +168,7 @@ void mean_forward_cpu(Tensor& y, const Tensor& x) {
     T* q = y.ptr<T>();
     const auto n = double(x.shape()[1]);
     reduce_blocks<detail::Sum<double>>(
-        block_sizes(x), [p](int64_t e, int64_t) { return double(p[e]); },
-        [q, n](int64_t j, double sum) { q[j] = T(sum / n); });
+        x, [p](int64_t e, int64_t) { return double(p[e]); }, [q, n](int64_t j, double sum) { q[j] = T(sum / n); });
   });
 }
 
@@ -192,7 +191,7 @@ void extremum_forward_cpu(Tensor& y, const Tensor& x) {
     const T* p = x.ptr<T>();
     T* q = y.ptr<T>();
     reduce_blocks<Op<Wide<T>>>(
-        block_sizes(x), [p](int64_t e, int64_t) { return wide(p[e]); }, [q](int64_t j, Wide<T> v) { q[j] = T(v); });
+        x, [p](int64_t e, int64_t) { return wide(p[e]); }, [q](int64_t j, Wide<T> v) { q[j] = T(v); });
   });
 }
 
@@ -204,7 +203,7 @@ void extremum_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, const
     Tensor shares = empty({y.numel()}, {.dtype = y.dtype(), .device = y.device()});
     T* share = shares.ptr<T>();
     reduce_blocks<detail::Sum<int64_t>>(
-        block_sizes(x), [=](int64_t e, int64_t j) { return int64_t(p[e] == best[j]); },
+        x, [=](int64_t e, int64_t j) { return int64_t(p[e] == best[j]); },
         [=](int64_t j, int64_t equal) { share[j] = g[j] / T(equal); });
     const bool add = gx.beta != 0;
     // Where the extremum is NaN nothing equals it: 0 / 0 makes the whole gradient NaN, as PyTorch's is.
@@ -245,7 +244,7 @@ void arg_extremum_forward_cpu(Tensor& y, const Tensor& x) {
     Tensor extrema = empty({y.numel()}, {.dtype = Dtype::f64, .device = y.device()});  // as many bytes as any W takes
     auto* best = static_cast<W*>(extrema.raw());
     reduce_blocks<Op<W>>(
-        b, [p](int64_t e, int64_t) { return wide(p[e]); }, [best](int64_t j, W v) { best[j] = v; });
+        x, [p](int64_t e, int64_t) { return wide(p[e]); }, [best](int64_t j, W v) { best[j] = v; });
     const int64_t block = std::max<int64_t>(1, b.n * b.inner);
     parallel_for(b.outer, std::max<int64_t>(1, detail::kReduceGrain / block), [=](int64_t first, int64_t last) {
       for (int64_t o = first; o < last; ++o) {
@@ -277,7 +276,7 @@ Tensor means_of(const Tensor& x) {
   const T* p = x.ptr<T>();
   auto* m = means.ptr<double>();
   reduce_blocks<detail::Sum<double>>(
-      b, [p](int64_t e, int64_t) { return double(p[e]); }, [m, b](int64_t j, double sum) { m[j] = sum / double(b.n); });
+      x, [p](int64_t e, int64_t) { return double(p[e]); }, [m, b](int64_t j, double sum) { m[j] = sum / double(b.n); });
   return means;
 }
 
@@ -293,7 +292,7 @@ void var_forward_cpu(Tensor& y, const Tensor& x, bool unbiased) {
     T* q = y.ptr<T>();
     const double divisor = variance_divisor(b.n, unbiased);
     reduce_blocks<detail::Sum<double>>(
-        b,
+        x,
         [=](int64_t e, int64_t j) {
           const double d = double(p[e]) - m[j];
           return d * d;

@@ -115,13 +115,14 @@ inline constexpr int64_t kReduceGrain = 1 << 14;  // elements
 /// done(j, Op over f(element, j) of result j's elements), in the fold order. f and done run in parallel for different
 /// j.
 template <class Op, class F, class Done>
-void reduce_blocks(Blocks b, F f, Done done) {
+void reduce_blocks(const Tensor& x, F f, Done done) {
+  const Blocks b = block_sizes(x);
   using Acc = typename Op::Acc;
   static_assert(sizeof(Acc) <= sizeof(double));
   const Parts parts(b.n, kReduceGrain / 4);
   const int64_t groups = b.groups();
   Tensor partial;  // [results, parts]
-  if (parts.count > 1) partial = empty({b.outer * b.inner * parts.count}, {.dtype = Dtype::f64, .device = cpu()});
+  if (parts.count > 1) partial = empty({b.outer * b.inner * parts.count}, {.dtype = Dtype::f64, .device = x.device()});
   Acc* kept = partial ? static_cast<Acc*>(partial.raw()) : nullptr;
 
   const int64_t work = std::max<int64_t>(1, parts.step * std::min<int64_t>(b.inner, kColumns));

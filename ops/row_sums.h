@@ -6,11 +6,11 @@
 
 namespace tandem::detail {
 
-/// What add(row, sums) adds to `width` sums for each of `rows` rows: f64 [width]. `elements` is what a row reads.
+/// What add(row, sums) adds to `width` sums for each row of x [rows, n]: f64 [width].
 template <class F>
-Tensor row_sums(int64_t rows, int64_t elements, int64_t width, F add) {
-  const Parts parts(rows, std::max<int64_t>(1, (1 << 13) / std::max<int64_t>(1, elements)));
-  Tensor partial = zeros({parts.count, width}, {.dtype = Dtype::f64, .device = cpu()});
+Tensor row_sums(const Tensor& x, int64_t width, F add) {
+  const Parts parts(x.shape()[0], std::max<int64_t>(1, (1 << 13) / std::max<int64_t>(1, x.shape()[1])));
+  Tensor partial = zeros({parts.count, width}, {.dtype = Dtype::f64, .device = x.device()});
   auto* sums = partial.ptr<double>();
   tandem::parallel_for(parts.count, 2, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k)
