@@ -5,6 +5,8 @@
 #include <tandem/ops/where.h>
 #include <tandem/ops/widen.h>
 
+#include <type_traits>
+
 namespace tandem {
 namespace {
 
@@ -52,7 +54,14 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;
 
-int64_t step_of(const Tensor& x) { return x.is_dense_in_any_layout() ? 1 : 0; }
+// Calls f with the step from element to element, a constant: 1, or 0 for a single element.
+template <class F>
+void with_step(const Tensor& x, F&& f) {
+  if (x.is_dense_in_any_layout())
+    f(std::integral_constant<int64_t, 1>{});
+  else
+    f(std::integral_constant<int64_t, 0>{});
+}
 
 // Values are only moved: one loop for each size of element.
 template <class T>
@@ -60,17 +69,18 @@ void choose(Tensor& y, const Tensor& condition, const Tensor& a, const Tensor& b
   const auto* c = condition.ptr<bool>();
   const T *p = a.ptr<T>(), *r = b.ptr<T>();
   T* q = y.ptr<T>();
-  const int64_t cs = step_of(condition), as = step_of(a), bs = step_of(b);
-  parallel_for(y.numel(), kGrain, [=](int64_t begin, int64_t end) {
-    if (cs == 1 && as == 1 && bs == 1) {
+  with_step(condition, [&](auto cs) {
+    with_step(a, [&](auto as) {
+      with_step(b, [&](auto bs) {
+        parallel_for(y.numel(), kGrain, [=](int64_t begin, int64_t end) {
 #pragma omp simd
-      for (int64_t i = begin; i < end; ++i) {
-        const T x = p[i], z = r[i];
-        q[i] = c[i] ? x : z;
-      }
-    } else {
-      for (int64_t i = begin; i < end; ++i) q[i] = c[i * cs] ? p[i * as] : r[i * bs];
-    }
+          for (int64_t i = begin; i < end; ++i) {
+            const T x = p[i * as], z = r[i * bs];  // loaded first: g++ does not vectorise loads inside the choice
+            q[i] = c[i * cs] ? x : z;
+          }
+        });
+      });
+    });
   });
 }
 
@@ -85,29 +95,27 @@ void where_forward_cpu(Tensor& y, const Tensor& condition, const Tensor& a, cons
 
 void where_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& condition, bool side) {
   const auto* c = condition.ptr<bool>();
-  const int64_t cs = step_of(condition);
   dispatch_real("where", gy.dtype(), [&](auto t) {
     using T = decltype(t);
     const T* g = gy.ptr<T>();
     T* q = gx.t.ptr<T>();
     const bool add = gx.beta != 0;
-    parallel_for(gy.numel(), kGrain, [=](int64_t begin, int64_t end) {
-      auto run = [=](auto value) {
-        if (cs == 1) {
+    with_step(condition, [&](auto cs) {
+      parallel_for(gy.numel(), kGrain, [=](int64_t begin, int64_t end) {
+        if (add) {
 #pragma omp simd
           for (int64_t i = begin; i < end; ++i) {
-            const T gi = g[i], chosen = c[i] == side ? gi : T(0);
-            q[i] = value(q + i, chosen);
+            const T gi = g[i];
+            q[i] += c[i * cs] == side ? gi : T(0);
           }
         } else {
-          const bool chosen = *c == side;
-          for (int64_t i = begin; i < end; ++i) q[i] = value(q + i, chosen ? g[i] : T(0));
+#pragma omp simd
+          for (int64_t i = begin; i < end; ++i) {
+            const T gi = g[i];
+            q[i] = c[i * cs] == side ? gi : T(0);
+          }
         }
-      };
-      if (add)
-        run([](const T* old, T v) { return *old + v; });
-      else
-        run([](const T*, T v) { return v; });
+      });
     });
   });
 }
