@@ -78,6 +78,7 @@ class Checker {
       against_f64(Dtype::bf16, 0, 0, c_.half_tolerance * 4);
     }
     invariance();
+    upstream_forms();
     guarded();
     accumulation();
   }
@@ -101,13 +102,23 @@ class Checker {
     return v;
   }
 
-  Run run(Dtype t, Dtype rounded_to, Form form = Form::row_major, int threads = 1, bool with_backward = false) const {
-    set_num_threads(threads);
+  Run forward(Dtype t, Dtype rounded_to, Form form) const {
     Run r;
     for (size_t i = 0; i < values_.size(); ++i) r.inputs.push_back(input(i, t, rounded_to, form));
     r.y = c_.run(r.inputs);
+    return r;
+  }
+  Run run(Dtype t, Dtype rounded_to, Form form = Form::row_major, int threads = 1, bool with_backward = false) const {
+    set_num_threads(threads);
+    Run r = forward(t, rounded_to, form);
     if (with_backward && r.y.requires_grad()) r.y.backward(upstream(r.y));
     set_num_threads(1);
+    return r;
+  }
+  // From this gradient, whatever its strides.
+  Run run_from(Dtype t, const Tensor& upstream) const {
+    Run r = forward(t, t, Form::row_major);
+    r.y.backward(upstream);
     return r;
   }
   Tensor upstream(const Tensor& y) const {
@@ -215,6 +226,23 @@ class Checker {
       if (!c_.layouts) continue;
       same("channels-last against row-major", run(t, t, Form::channels_last, 1, true), one);
       same("strided against dense", run(t, t, Form::strided, 1, true), one);
+    }
+  }
+
+  // An op gets its gradient as the op above leaves it: a part of something larger, another layout, one value expanded.
+  void upstream_forms() const {
+    for (Dtype t : {Dtype::f32, Dtype::f64}) {
+      INFO(to_string(t));
+      Run one = run(t, t, Form::row_major, 1, true);
+      if (!one.y.requires_grad()) return;
+      Tensor g = upstream(one.y);
+      same("strided upstream gradient", run_from(t, strided(g)), one);
+      const Layout other = g.layout() == Layout::row_major ? Layout::channels_last : Layout::row_major;
+      same("upstream gradient in another layout", run_from(t, copy_of(g, {.dtype = t, .layout = other})), one);
+      Dims none = g.shape();
+      for (int d = 0; d < none.size(); ++d) none[d] = 0;
+      Tensor expanded = full({}, 0.75, {.dtype = t}).alias(g.shape(), none, 0);
+      same("expanded upstream gradient", run_from(t, expanded), run_from(t, full(g.shape(), 0.75, g.options())));
     }
   }
 

@@ -5,10 +5,10 @@
 ///   - f32, f16 and bf16 against f64 (f16 and bf16 to their own rounding)
 ///   - the same bits for row-major, channels-last and strided inputs, and for 1 and 2 threads
 ///     (at the float32 tolerance where a library computes: `.library = true`)
+///   - the same bits for an upstream gradient that is strided, in another layout, or one value expanded
 ///   - sentinels around every buffer intact, fresh memory never read
 ///   - accumulation: a gradient window of NaN that is fresh is overwritten (beta 0 does not read), and a second
-///   backward
-///     doubles it (beta 1 adds)
+///     backward doubles it (beta 1 adds)
 #pragma once
 #include <tandem/core/autograd.h>
 #include <tandem/core/tensor.h>
