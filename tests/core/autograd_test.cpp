@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <thread>
 
 using namespace tandem;
 using namespace tandem::test;
@@ -338,4 +339,29 @@ TEST_CASE("detect_anomaly names the first op whose gradient is not finite") {
     CHECK_NOTHROW(sum(identity("fine", x)).backward());
   }
   CHECK_NOTHROW(y.backward());
+}
+
+TEST_CASE("threads run forward and backward side by side") {
+  Tensor shared = random_tensor({50});  // values are read by all
+  std::vector<Tensor> weights;
+  for (int k = 0; k < 4; ++k) weights.push_back(leaf({50}));
+  std::vector<std::thread> threads;
+  for (auto& w : weights)
+    threads.emplace_back([&w, &shared] {
+      for (int step = 0; step < 100; ++step) {
+        w.zero_grad();
+        Tensor y = w * shared;
+        for (int i = 0; i < 10; ++i) y = relu(y) + w;
+        sum(y).backward();
+      }
+    });
+  for (auto& t : threads) t.join();
+  for (auto& w : weights) {
+    Tensor again = w.detach();
+    again.set_requires_grad();
+    Tensor y = again * shared;
+    for (int i = 0; i < 10; ++i) y = relu(y) + again;
+    sum(y).backward();
+    CHECK(same_bits(w.grad(), again.grad()));
+  }
 }
