@@ -38,7 +38,8 @@ by_cmake/consumer
 
 echo "== pkg-config, from where the installed tree was moved to"
 mv prefix moved
-export PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name tandem.pc)")
+PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name tandem.pc)")
+export PKG_CONFIG_PATH
 # shellcheck disable=SC2046 # the flags are words
 "$cxx" -std=c++20 "$consumer/main.cpp" -o by_pkg_config $(pkg-config --cflags --libs tandem)
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir tandem) ./by_pkg_config
