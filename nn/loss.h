@@ -4,6 +4,7 @@
 #include <tandem/nn/module.h>
 #include <tandem/ops/cross_entropy.h>
 #include <tandem/ops/elementwise_loss.h>
+#include <tandem/ops/nll_loss.h>
 
 namespace tandem::nn {
 
@@ -17,6 +18,13 @@ struct TANDEM_API CrossEntropyLoss : Loss {
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
   Tensor forward(const Tensor& logits, const Tensor& target) override;
   CrossEntropyOptions options;
+};
+
+/// torch.nn.NLLLoss. The class weights are a buffer "weight".
+struct TANDEM_API NLLLoss : Loss {
+  explicit NLLLoss(NllLossOptions options = {});
+  Tensor forward(const Tensor& log_probs, const Tensor& target) override;
+  NllLossOptions options;
 };
 
 /// torch.nn.MSELoss

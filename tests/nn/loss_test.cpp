@@ -12,6 +12,8 @@ TEST_CASE("losses call the functions of their names") {
   CHECK(same_bits(nn::CrossEntropyLoss()(x, classes), cross_entropy(x, classes)));
   CHECK(same_bits(nn::CrossEntropyLoss{{.label_smoothing = 0.1}}(x, classes),
                   cross_entropy(x, classes, {.label_smoothing = 0.1})));
+  CHECK(same_bits(nn::NLLLoss{{.reduction = Reduction::sum}}(x, classes),
+                  nll_loss(x, classes, {.reduction = Reduction::sum})));
   CHECK(same_bits(nn::MSELoss()(x, y), mse_loss(x, y)));
   CHECK(same_bits(nn::MSELoss{Reduction::sum}(x, y), mse_loss(x, y, Reduction::sum)));
   CHECK(same_bits(nn::L1Loss()(x, y), l1_loss(x, y)));
