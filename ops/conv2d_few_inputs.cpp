@@ -17,7 +17,7 @@ constexpr int kTaps = 6;                                  // in registers at onc
 constexpr int kVectors = kVectorRegisters == 32 ? 4 : 2;  // times these vectors of output channels
 constexpr int64_t kMostTaps = 64;
 constexpr int64_t kMostParts = 16;
-constexpr int64_t kRows = 8;  // of gy, which stay in the nearest cache while all taps read them
+constexpr int64_t kRows = 4;  // of gy, which stay in the nearest cache while all taps read them
 
 struct Tap {
   const float* x;  // the element's value for the first output pixel
@@ -28,31 +28,35 @@ struct Rows {
   const float* gy;
   int64_t count, width;       // rows of pixels
   int64_t gy_pixel, x_pixel;  // steps to the next pixel
+  int64_t ahead;              // how far the next rows of gy are
 };
 
 // acc[t][0 .. Vectors) += the sum over all pixels of tap t's value times gy.
 template <int Taps, int Vectors>
 void sum_taps(const Rows& rows, const Tap* taps, float* acc) {
-  FloatVector sums[Taps][Vectors];
-  for (int t = 0; t < Taps; ++t)
-    for (int v = 0; v < Vectors; ++v) sums[t][v] = load(acc + (t * Vectors + v) * kLanes);
+  constexpr int kLines = (Vectors * kVectorBytes + 63) / 64;
+  FloatVector sums[Taps * Vectors];
+  unrolled<Taps * Vectors>([&](auto i) __attribute__((always_inline)) { sums[i] = load(acc + i * kLanes); });
   for (int64_t r = 0; r < rows.count; ++r) {
     const float* gy = rows.gy + r * rows.width * rows.gy_pixel;
     const float* x[Taps];
-    for (int t = 0; t < Taps; ++t) x[t] = taps[t].x + r * taps[t].row;
+    unrolled<Taps>([&](auto t) __attribute__((always_inline)) { x[t] = taps[t].x + r * taps[t].row; });
     int64_t at = 0;
     for (int64_t j = 0; j < rows.width; ++j, gy += rows.gy_pixel, at += rows.x_pixel) {
       FloatVector g[Vectors];
-      for (int v = 0; v < Vectors; ++v) g[v] = load(gy + v * kLanes);
-#pragma GCC unroll 8
-      for (int t = 0; t < Taps; ++t) {
-        const FloatVector b = broadcast(x[t][at]);
-        for (int v = 0; v < Vectors; ++v) sums[t][v] = multiply_add(b, g[v], sums[t][v]);
-      }
+      unrolled<Vectors>([&](auto v) __attribute__((always_inline)) { g[v] = load(gy + v * kLanes); });
+      unrolled<kLines>([&](auto l)
+                           __attribute__((always_inline)) { __builtin_prefetch(gy + rows.ahead + l * 16, 0, 2); });
+      unrolled<Taps>([&](auto t) __attribute__((always_inline)) {
+        const FloatVector value = broadcast(x[t][at]);
+        unrolled<Vectors>([&](auto v) __attribute__((always_inline)) {
+          constexpr int i = t * Vectors + v;
+          sums[i] = multiply_add(value, g[v], sums[i]);
+        });
+      });
     }
   }
-  for (int t = 0; t < Taps; ++t)
-    for (int v = 0; v < Vectors; ++v) store(acc + (t * Vectors + v) * kLanes, sums[t][v]);
+  unrolled<Taps * Vectors>([&](auto i) __attribute__((always_inline)) { store(acc + i * kLanes, sums[i]); });
 }
 
 using SumTaps = void (*)(const Rows&, const Tap*, float*);
@@ -116,7 +120,7 @@ class WeightGradient {
     std::array<Tap, kMostTaps + 1> taps;
     for (int64_t t = 0; t < taps_; ++t) taps[size_t(t)] = tap(t, padded, ones);
     for (int64_t r = 0; r < s_.ho; r += kRows) {
-      Rows rows{gy + r * s_.wo * s_.out, std::min(kRows, s_.ho - r), s_.wo, s_.out, x_pixel()};
+      Rows rows{gy + r * s_.wo * s_.out, std::min(kRows, s_.ho - r), s_.wo, s_.out, x_pixel(), kRows * s_.wo * s_.out};
       for (int64_t block = 0; block < s_.out / kBlock; ++block, rows.gy += kBlock)
         for (int64_t t = 0; t < taps_; t += kTaps) {
           const int64_t count = std::min<int64_t>(kTaps, taps_ - t);
