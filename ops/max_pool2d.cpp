@@ -7,6 +7,7 @@
 #include <tandem/ops/widen.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace tandem {
 
@@ -161,6 +162,13 @@ void max_pool2d_forward_cpu(Tensor& y, Tensor& winner, const Tensor& x, const Ma
   });
 }
 
+// v or 0. By its bits, because g++ makes branches of the choice between floats.
+template <class T>
+T where(bool taken, T v) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  return std::bit_cast<T>(std::bit_cast<Bits>(v) & -Bits(taken));
+}
+
 // The windows that cover row (or column) `at` are visited by rising number: f(window, element of the window).
 template <class F>
 void for_windows_over(int64_t at, int64_t k, int64_t stride, int64_t padding, int64_t dilation, int64_t windows,
@@ -196,13 +204,13 @@ struct Backward {
 #pragma omp simd
           for (int64_t z = 0; z < c; ++z) {
             T d = from[z];
-            to[z] += won[z] == at ? d : T(0);
+            to[z] += where(won[z] == at, d);
           }
         } else {
 #pragma omp simd
           for (int64_t z = 0; z < c; ++z) {
             T d = from[z];
-            to[z] = won[z] == at ? d : T(0);
+            to[z] = where(won[z] == at, d);
           }
         }
         started = true;
@@ -222,20 +230,20 @@ struct Backward {
       for (int64_t z = 0; z < c; ++z) {
         T d = from[z];
         int at = won[z];
-        p[z] += at == 0 ? d : T(0);
-        p[c + z] += at == 1 ? d : T(0);
-        q[z] += at == 2 ? d : T(0);
-        q[c + z] += at == 3 ? d : T(0);
+        p[z] += where(at == 0, d);
+        p[c + z] += where(at == 1, d);
+        q[z] += where(at == 2, d);
+        q[c + z] += where(at == 3, d);
       }
     } else {
 #pragma omp simd
       for (int64_t z = 0; z < c; ++z) {
         T d = from[z];
         int at = won[z];
-        p[z] = at == 0 ? d : T(0);
-        p[c + z] = at == 1 ? d : T(0);
-        q[z] = at == 2 ? d : T(0);
-        q[c + z] = at == 3 ? d : T(0);
+        p[z] = where(at == 0, d);
+        p[c + z] = where(at == 1, d);
+        q[z] = where(at == 2, d);
+        q[c + z] = where(at == 3, d);
       }
     }
   }
