@@ -5,6 +5,8 @@
 
 #  include <dnnl.hpp>
 
+#  include <algorithm>
+
 namespace tandem::detail {
 namespace {
 
@@ -56,9 +58,7 @@ class Plan {
   std::unordered_map<int, memory> arguments_;
 };
 
-}  // namespace
-
-void gemm_onednn(const Product<float>& p) {
+void run_plan(const Product<float>& p) {
   static thread_local PlanCache<Plan, 11> plans;
   with_onednn_errors([&] {
     plans
@@ -68,6 +68,44 @@ void gemm_onednn(const Product<float>& p) {
         .run(p);
   });
 }
+
+// Where c has few rows, oneDNN's AVX2 kernels read b in place. If b's rows are a multiple of 4096 bytes apart, what
+// they read together falls into the same few cache sets, and they run at half their speed.
+bool reads_b_badly(const Product<float>& p) {
+  static const bool avx2 = [] {
+    const auto isa = dnnl::get_effective_cpu_isa();
+    return isa == dnnl::cpu_isa::avx2 || isa == dnnl::cpu_isa::avx2_vnni;
+  }();
+  return avx2 && !p.b.transposed && p.b.stride % 1024 == 0 && p.m >= 16 && p.m < 512 * num_threads();
+}
+
+// The product from copies of b's panels whose rows lie apart by a better number.
+void run_by_panels(const Product<float>& p) {
+  constexpr int64_t kRows = 1024, kCols = 512, kStride = kCols + 16;
+  Tensor panel = empty({std::min(kRows, p.k), kStride}, {.device = p.device});
+  float* to = panel.ptr<float>();
+  for (int64_t col = 0; col < p.n; col += kCols)
+    for (int64_t row = 0; row < p.k; row += kRows) {
+      Product<float> part = p;
+      part.n = std::min(kCols, p.n - col);
+      part.k = std::min(kRows, p.k - row);
+      part.a = p.a.cols_from(row);
+      part.b = {to, kStride};
+      part.c = p.c + col;
+      part.bias = p.bias && row == 0 ? p.bias + col : nullptr;
+      part.add = p.add || row > 0;
+      const float* from = p.b.data + row * p.b.stride + col;
+      const int64_t stride = p.b.stride, width = part.n;
+      tandem::parallel_for(part.k, 64, [=](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) std::copy_n(from + r * stride, width, to + r * kStride);
+      });
+      run_plan(part);
+    }
+}
+
+}  // namespace
+
+void gemm_onednn(const Product<float>& p) { reads_b_badly(p) ? run_by_panels(p) : run_plan(p); }
 
 }  // namespace tandem::detail
 #endif
