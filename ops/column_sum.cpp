@@ -15,20 +15,29 @@ constexpr int64_t kGrain = 1 << 15;  // elements worth a thread
 // acc[0..width) = sum over `rows` rows of x.
 template <class T>
 void sum_rows(const T* x, int64_t rows, int64_t stride, int64_t width, double* acc) {
+  if (width < 8) {  // in a register each
+    for (int64_t c = 0; c < width; ++c) {
+      double s = 0;
+      for (int64_t r = 0; r < rows; ++r) s += double(x[r * stride + c]);
+      acc[c] = s;
+    }
+    return;
+  }
   std::fill_n(acc, width, 0.0);
+  if (width < kBlock) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < width; ++c) acc[c] += double(x[r * stride + c]);
+    return;
+  }
   for (int64_t r0 = 0; r0 < rows; r0 += kRun) {
     const int64_t r1 = std::min(rows, r0 + kRun);
     T s[kBlock] = {};
     for (int64_t r = r0; r < r1; ++r) {
       const T* p = x + r * stride;
-      if (width == kBlock) {
 #pragma omp simd
-        for (int64_t c = 0; c < kBlock; ++c) s[c] += p[c];
-      } else {
-        for (int64_t c = 0; c < width; ++c) s[c] += p[c];
-      }
+      for (int64_t c = 0; c < kBlock; ++c) s[c] += p[c];
     }
-    for (int64_t c = 0; c < width; ++c) acc[c] += double(s[c]);
+    for (int64_t c = 0; c < kBlock; ++c) acc[c] += double(s[c]);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace tandem::detail {
 namespace {
@@ -13,41 +14,103 @@ namespace {
 constexpr int64_t kSmallProduct = 1 << 14;  // multiplications; oneDNN's call costs as much
 constexpr int64_t kTileGrain = 1 << 18;     // multiplications that are worth a thread
 
+// What element j of a row c starts from.
+template <class T>
+T start(const Product<T>& p, const T* c, int64_t j) {
+  const T bias = p.bias ? p.bias[j] : T(0);
+  return p.add ? c[j] + bias : bias;
+}
 template <class T>
 void start_row(const Product<T>& p, T* c) {
-  if (!p.add) {
-    if (p.bias)
-      std::copy_n(p.bias, p.n, c);
-    else
-      std::fill_n(c, p.n, T(0));
-  } else if (p.bias) {
-    for (int64_t j = 0; j < p.n; ++j) c[j] += p.bias[j];
+  for (int64_t j = 0; j < p.n; ++j) c[j] = start(p, c, j);
+}
+
+// f(n), with a constant where n is short, so that the loop over it is unrolled: tiny layers are mostly loop overhead.
+template <class F>
+void with_short(int64_t n, F&& f) {
+  switch (n) {
+    case 1: return f(std::integral_constant<int64_t, 1>());
+    case 2: return f(std::integral_constant<int64_t, 2>());
+    case 3: return f(std::integral_constant<int64_t, 3>());
+    case 4: return f(std::integral_constant<int64_t, 4>());
+    case 5: return f(std::integral_constant<int64_t, 5>());
+    case 6: return f(std::integral_constant<int64_t, 6>());
+    case 7: return f(std::integral_constant<int64_t, 7>());
+    case 8: return f(std::integral_constant<int64_t, 8>());
+    default: return f(n);
   }
+}
+
+// Element (i, l) of a stands at a[i * row + l * col].
+template <class T>
+struct LeftSteps {
+  int64_t row, col;
+  explicit LeftSteps(const MatrixRef<T>& a) : row(a.transposed ? 1 : a.stride), col(a.transposed ? a.stride : 1) {}
+};
+
+// b by columns: every element of c is a dot product along k.
+template <class T>
+void by_dots(const Product<T>& p) {
+  const LeftSteps<T> step(p.a);
+  with_short(p.k, [&](auto k) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      const T* b = p.b.data + j * p.b.stride;
+      const T bias = p.bias ? p.bias[j] : T(0);
+      if constexpr (!std::is_same_v<decltype(k), int64_t>) {
+        T column[k];
+        for (int64_t l = 0; l < k; ++l) column[l] = b[l];
+        for (int64_t i = 0; i < p.m; ++i) {
+          const T* a = p.a.data + i * step.row;
+          T s = bias;
+          for (int64_t l = 0; l < k; ++l) s += a[l * step.col] * column[l];
+          T& c = p.c[i * p.c_stride + j];
+          c = p.add ? c + s : s;
+        }
+      } else {
+        for (int64_t i = 0; i < p.m; ++i) {
+          const T* a = p.a.data + i * step.row;
+          T s = bias;
+          for (int64_t l = 0; l < k; ++l) s += a[l * step.col] * b[l];
+          T& c = p.c[i * p.c_stride + j];
+          c = p.add ? c + s : s;
+        }
+      }
+    }
+  });
+}
+
+// b by rows: every row of c is a sum of b's rows.
+template <class T>
+void by_rows(const Product<T>& p) {
+  const LeftSteps<T> step(p.a);
+  with_short(p.n, [&](auto n) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      const T* a = p.a.data + i * step.row;
+      T* c = p.c + i * p.c_stride;
+      if constexpr (std::is_same_v<decltype(n), int64_t>) {
+        start_row(p, c);
+        for (int64_t l = 0; l < p.k; ++l) {
+          const T* b = p.b.data + l * p.b.stride;
+          const T v = a[l * step.col];
+#pragma omp simd
+          for (int64_t j = 0; j < n; ++j) c[j] += v * b[j];
+        }
+      } else {
+        T sums[n] = {};
+        for (int64_t l = 0; l < p.k; ++l) {
+          const T* b = p.b.data + l * p.b.stride;
+          const T v = a[l * step.col];
+          for (int64_t j = 0; j < n; ++j) sums[j] += v * b[j];
+        }
+        for (int64_t j = 0; j < n; ++j) c[j] = start(p, c, j) + sums[j];
+      }
+    }
+  });
 }
 
 template <class T>
 void by_loops(const Product<T>& p) {
-  const int64_t a_row = p.a.transposed ? 1 : p.a.stride, a_col = p.a.transposed ? p.a.stride : 1;
-  for (int64_t i = 0; i < p.m; ++i) {
-    const T* a = p.a.data + i * a_row;
-    T* c = p.c + i * p.c_stride;
-    start_row(p, c);
-    if (p.b.transposed) {
-      for (int64_t j = 0; j < p.n; ++j) {
-        const T* b = p.b.data + j * p.b.stride;
-        T s = 0;
-        for (int64_t l = 0; l < p.k; ++l) s += a[l * a_col] * b[l];
-        c[j] += s;
-      }
-    } else {
-      for (int64_t l = 0; l < p.k; ++l) {
-        const T* b = p.b.data + l * p.b.stride;
-        const T v = a[l * a_col];
-#pragma omp simd
-        for (int64_t j = 0; j < p.n; ++j) c[j] += v * b[j];
-      }
-    }
-  }
+  p.b.transposed ? by_dots(p) : by_rows(p);
 }
 
 template <class T, int Order>

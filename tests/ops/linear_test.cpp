@@ -2,6 +2,7 @@
 #include "tests/support/op_case.h"
 
 #include <tandem/core/autograd.h>
+#include <tandem/core/copy.h>
 #include <tandem/core/parallel_for.h>
 #include <tandem/ops/linear.h>
 
@@ -73,6 +74,19 @@ TEST_CASE("linear's bias gradient gives the same bits for any number of threads"
   auto v = gy.to_vector<double>();
   for (size_t i = 0; i < v.size(); ++i) sums[i % 70] += v[i];
   CHECK(max_difference(grads[0], from_vector(sums, {70})) < 1e-4);
+}
+
+TEST_CASE("linear's data gradient where the weight's rows lie a power of two apart") {
+  // Longer than one of the panels such a weight is read by, both ways.
+  Tensor w = random_tensor({1030, 1024}), gy = random_tensor({16, 1030});
+  auto gradient = [&](Dtype t) {
+    Tensor x = zeros({16, 1024}, {.dtype = t, .requires_grad = true});
+    Tensor y = linear(x, copy_of(w, {.dtype = t}));
+    y.backward(copy_of(gy, {.dtype = t}), true);
+    y.backward(copy_of(gy, {.dtype = t}));
+    return x.grad();
+  };
+  CHECK(max_difference(gradient(Dtype::f32), gradient(Dtype::f64)) < 2e-4);
 }
 
 TEST_CASE("linear of no inputs is its bias") {
