@@ -1,6 +1,7 @@
 #include "tests/golden/report.h"
 
 #include <ostream>
+#include <utility>
 
 namespace tandem::golden {
 
@@ -15,8 +16,8 @@ std::string Report::summary() const {
                   counted(counts_[sequence], "sequence") + ": ";
   s += failures_ == 0 ? "all pass" : counted(failures_, "failure");
   if (not_run_.empty()) return s;
-  s += " (" + std::to_string(not_run_.size()) + " not run: ";
-  for (size_t i = 0; i < not_run_.size(); ++i) s += (i ? ", " : "") + not_run_[i];
+  s += " (" + std::to_string(not_run_.size()) + " not run:";
+  for (const char* before = " "; auto& name : not_run_) s += std::exchange(before, ", ") + name;
   return s + ")";
 }
 

@@ -3,6 +3,7 @@
 #include <tandem/core/dtype.h>
 
 #include <iosfwd>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ class Report {
   void count(Kind k) { ++counts_[k]; }
   void fail(const std::string& label, const std::string& what);
   /// A key whose feature the library does not have yet.
-  void not_run(const std::string& name) { not_run_.push_back(name); }
+  void not_run(const std::string& name) { not_run_.insert(name); }
 
   int failures() const { return failures_; }
   bool ran_nothing() const { return counts_[op_case] + counts_[training_run] + counts_[sequence] == 0; }
@@ -39,7 +40,7 @@ class Report {
   std::ostream& out_;
   int counts_[kinds] = {};
   int failures_ = 0;
-  std::vector<std::string> not_run_;
+  std::set<std::string> not_run_;
 };
 
 }  // namespace tandem::golden
