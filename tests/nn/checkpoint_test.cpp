@@ -3,6 +3,7 @@
 
 #include <tandem/core/copy.h>
 #include <tandem/nn/adam.h>
+#include <tandem/nn/batch_norm.h>
 #include <tandem/nn/checkpoint.h>
 #include <tandem/nn/conv2d.h>
 #include <tandem/nn/cosine_annealing_lr.h>
@@ -33,14 +34,16 @@ namespace {
 
 struct Net : nn::Module {
   nn::Conv2d conv{2, 3, {.kernel = 3, .padding = 1}};
+  nn::BatchNorm2d bn{3};
   nn::Dropout dropout{0.4};
   nn::Linear fc{3 * 4 * 4, 5};
   Net() {
     add("conv", conv);
+    add("bn", bn);
     add("dropout", dropout);
     add("fc", fc);
   }
-  Tensor forward(const Tensor& x) override { return fc(dropout(relu(conv(x))).flatten(1)); }
+  Tensor forward(const Tensor& x) override { return fc(dropout(relu(bn(conv(x)))).flatten(1)); }
 };
 
 using MakeOptimizer = std::function<std::unique_ptr<nn::Optimizer>(std::vector<Tensor>)>;
@@ -156,6 +159,7 @@ TEST_CASE("a file of PyTorch's loads, a wrapper's prefixes included") {
     Net net;
     CHECK(load_checkpoint(folder / "f", {.model = &net}).clean());
     CHECK(same_bits(net.fc.weight, t.net.fc.weight));
+    CHECK(same_bits(net.bn.running_var, t.net.bn.running_var));
   }
   std::string before = other.bytes(folder);
   std::string error = error_of([&] { load_checkpoint(folder / "f", other.parts()); });
