@@ -23,6 +23,8 @@ using detail::shown;
 static_assert(std::endian::native == std::endian::little,
               "the format's numbers are little-endian, and copied as they are");
 
+constexpr uint64_t kZipMagic = 0x04034b50;  // "PK\3\4"
+
 /// Where the bytes come from: a file or memory, whose size is known before anything is read.
 struct Source {
   std::string name;
@@ -73,6 +75,8 @@ SafetensorsHeader read_header(const Source& s) {
   check<IoError>(s.size >= kLengthBytes, s.name, ": ", s.size, " bytes are too few for a safetensors file");
   uint64_t length = 0;
   s.read(0, &length, kLengthBytes);
+  check<IoError>((length & 0xffffffff) != kZipMagic, s.name,
+                 " is a zip archive, as torch.save writes; safetensors.torch.save_file writes what is read here");
   check<IoError>(length <= s.size - kLengthBytes, s.name, ": the header is said to have ", length,
                  " bytes, the file has ", s.size - kLengthBytes, " after the length");
   check<IoError>(length <= detail::kMaxHeaderBytes, s.name, ": a header of ", length, " bytes; the format allows ",

@@ -142,6 +142,7 @@ TEST_CASE("safetensors: a hostile file is refused by name, before anything is al
       {"", "0 bytes are too few"},
       {"1234567", "7 bytes are too few"},
       {std::string(8, '\0'), "does not begin with {"},
+      {"PK\x03\x04 archive/data.pkl", "it is a zip archive"},
       {huge + "{}", "18446744073709551615 bytes, the file has 2 after"},
       {long_header + "{}", "100000001 bytes, the file has 2 after"},
       {long_header + std::string(just_over, ' '), "the format allows 100000000"},
@@ -212,7 +213,7 @@ TEST_CASE("safetensors: a hostile file is refused by name, before anything is al
     CAPTURE(c.says);
     CAPTURE(error);
     CHECK(error.find(c.says) != error.npos);
-    CHECK(error.find("it: ") != error.npos);
+    CHECK(error.starts_with("[load] it"));
     CHECK(error.size() < 400);
     CHECK(error.find('\x1b') == error.npos);
   }
