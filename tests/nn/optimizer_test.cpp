@@ -1,5 +1,8 @@
 #include "tests/nn/support.h"
+#include "tests/support/guard_pool.h"
 
+#include <tandem/nn/adam.h>
+#include <tandem/nn/clip_grad.h>
 #include <tandem/nn/module.h>
 #include <tandem/nn/sgd.h>
 
@@ -222,4 +225,32 @@ TEST_CASE("step changes the parameters' versions, and neither it nor zero_grad t
   CHECK(params[0].storage()->version == version + 2);
   CHECK(memory_allocated() == allocated);
   CHECK(max_memory_allocated() == peak);
+}
+
+TEST_CASE("passes over runs stay inside their memory, and the gaps between parameters do no harm") {
+  auto train = [] {
+    std::vector<Tensor> params;
+    for (int64_t n : {3, 17, 64, 5}) params.push_back(full({n}, 0.5, {.requires_grad = true}));
+    nn::SGD sgd(params, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
+    nn::Adam adam(params, {.amsgrad = true});
+    for (int i = 0; i < 3; ++i) {
+      sgd.zero_grad();
+      for (size_t k = 0; k < params.size(); ++k)
+        if (i != 1 || k != 2) params[k].backward(full(params[k].shape(), 0.25));
+      nn::clip_grad_norm_(params, 0.1);
+      sgd.step();
+      adam.step();
+    }
+    std::vector<std::vector<float>> values;
+    for (auto& p : params) values.push_back(p.to_vector());
+    return values;
+  };
+  const auto plain = train();
+  GuardPool guarded;  // its memory begins as NaN
+  {
+    PoolGuard in_force(guarded);
+    CHECK(train() == plain);
+    CHECK(guarded.violations() == 0);
+  }
+  CHECK(guarded.violations() == 0);
 }
