@@ -6,7 +6,6 @@
 #include <tandem/core/parallel_for.h>
 #include <tandem/ops/fold.h>
 
-#include <bit>
 #include <optional>
 
 namespace tandem::detail {
