@@ -13,9 +13,10 @@
 namespace tandem::detail {
 namespace {
 
-constexpr int kTaps = 6;                                  // in registers at once,
-constexpr int kVectors = kVectorRegisters == 32 ? 4 : 2;  // times these vectors of output channels
-constexpr int64_t kMostTaps = 64;
+constexpr int kVectors = 2;                             // of output channels,
+constexpr int kTaps = kVectorRegisters == 32 ? 12 : 6;  // times these taps are in registers at once
+constexpr int64_t kBlock = kVectors * kLanes;
+constexpr int64_t kMostInputs = 16, kMostTaps = 160;  // beyond, a library's blocks are as good
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kRows = 4;  // of gy, which stay in the nearest cache while all taps read them
 
@@ -31,41 +32,40 @@ struct Rows {
   int64_t ahead;              // how far the next rows of gy are
 };
 
-// acc[t][0 .. Vectors) += the sum over all pixels of tap t's value times gy.
-template <int Taps, int Vectors>
+// acc[Taps, kBlock] += the sum over all pixels of each tap's value times gy.
+template <int Taps>
 void sum_taps(const Rows& rows, const Tap* taps, float* acc) {
-  constexpr int kLines = (Vectors * kVectorBytes + 63) / 64;
-  FloatVector sums[Taps * Vectors];
-  unrolled<Taps * Vectors>([&](auto i) __attribute__((always_inline)) { sums[i] = load(acc + i * kLanes); });
+  constexpr int kLines = (kVectors * kVectorBytes + 63) / 64;  // of the cache
+  FloatVector sums[Taps * kVectors];
+  unrolled<Taps * kVectors>([&](auto i) __attribute__((always_inline)) { sums[i] = load(acc + i * kLanes); });
   for (int64_t r = 0; r < rows.count; ++r) {
     const float* gy = rows.gy + r * rows.width * rows.gy_pixel;
     const float* x[Taps];
     unrolled<Taps>([&](auto t) __attribute__((always_inline)) { x[t] = taps[t].x + r * taps[t].row; });
     int64_t at = 0;
     for (int64_t j = 0; j < rows.width; ++j, gy += rows.gy_pixel, at += rows.x_pixel) {
-      FloatVector g[Vectors];
-      unrolled<Vectors>([&](auto v) __attribute__((always_inline)) { g[v] = load(gy + v * kLanes); });
+      FloatVector g[kVectors];
+      unrolled<kVectors>([&](auto v) __attribute__((always_inline)) { g[v] = load(gy + v * kLanes); });
       unrolled<kLines>([&](auto l)
                            __attribute__((always_inline)) { __builtin_prefetch(gy + rows.ahead + l * 16, 0, 2); });
       unrolled<Taps>([&](auto t) __attribute__((always_inline)) {
         const FloatVector value = broadcast(x[t][at]);
-        unrolled<Vectors>([&](auto v) __attribute__((always_inline)) {
-          constexpr int i = t * Vectors + v;
+        unrolled<kVectors>([&](auto v) __attribute__((always_inline)) {
+          constexpr int i = t * kVectors + v;
           sums[i] = multiply_add(value, g[v], sums[i]);
         });
       });
     }
   }
-  unrolled<Taps * Vectors>([&](auto i) __attribute__((always_inline)) { store(acc + i * kLanes, sums[i]); });
+  unrolled<Taps * kVectors>([&](auto i) __attribute__((always_inline)) { store(acc + i * kLanes, sums[i]); });
 }
 
 using SumTaps = void (*)(const Rows&, const Tap*, float*);
-template <int Vectors, int... Taps>
+template <int... Taps>
 constexpr std::array<SumTaps, kTaps> all_tap_counts(std::integer_sequence<int, Taps...>) {
-  return {sum_taps<Taps + 1, Vectors>...};
+  return {sum_taps<Taps + 1>...};
 }
-template <int Vectors>
-constexpr auto kSumTaps = all_tap_counts<Vectors>(std::make_integer_sequence<int, kTaps>());
+constexpr auto kSumTaps = all_tap_counts(std::make_integer_sequence<int, kTaps>());
 
 // The work of one convolution.
 class WeightGradient {
@@ -78,7 +78,7 @@ class WeightGradient {
         padded_w_(s.w + 2 * s.o.padding.w) {}
   int64_t taps() const { return taps_; }
 
-  // sums[taps, out] = the gradients over the images from `begin` to `end`.
+  // sums[out / kBlock, taps, kBlock] = the gradients over the images from `begin` to `end`.
   void sum_images(const float* x, const float* gy, int64_t begin, int64_t end, Device device, double* sums) const {
     TensorOptions o{.device = device};
     Tensor padded = zeros({padded_h_, padded_w_, s_.in}, o), ones = tandem::ones({s_.wo * x_pixel()}, o);
@@ -88,10 +88,7 @@ class WeightGradient {
     for (int64_t image = begin; image < end; ++image) {
       pad(x + image * x_size, padded.ptr<float>());
       std::fill_n(acc.ptr<float>(), taps_ * s_.out, 0.f);
-      if (s_.out % (kVectors * kLanes) == 0)
-        sum_image<kVectors>(padded.ptr<float>(), ones.ptr<float>(), gy + image * gy_size, acc.ptr<float>());
-      else
-        sum_image<1>(padded.ptr<float>(), ones.ptr<float>(), gy + image * gy_size, acc.ptr<float>());
+      sum_image(padded.ptr<float>(), ones.ptr<float>(), gy + image * gy_size, acc.ptr<float>());
       for (int64_t i = 0; i < taps_ * s_.out; ++i) sums[i] += double(acc.ptr<float>()[i]);
     }
   }
@@ -113,10 +110,7 @@ class WeightGradient {
             s_.o.stride.h * padded_w_ * s_.in};
   }
 
-  // acc [out / block, taps, block], a block being `Vectors` vectors of output channels.
-  template <int Vectors>
   void sum_image(const float* padded, const float* ones, const float* gy, float* acc) const {
-    constexpr int64_t kBlock = Vectors * kLanes;
     std::array<Tap, kMostTaps + 1> taps;
     for (int64_t t = 0; t < taps_; ++t) taps[size_t(t)] = tap(t, padded, ones);
     for (int64_t r = 0; r < s_.ho; r += kRows) {
@@ -124,7 +118,7 @@ class WeightGradient {
       for (int64_t block = 0; block < s_.out / kBlock; ++block, rows.gy += kBlock)
         for (int64_t t = 0; t < taps_; t += kTaps) {
           const int64_t count = std::min<int64_t>(kTaps, taps_ - t);
-          kSumTaps<Vectors>[size_t(count - 1)](rows, &taps[size_t(t)], acc + (block * taps_ + t) * kBlock);
+          kSumTaps[size_t(count - 1)](rows, &taps[size_t(t)], acc + (block * taps_ + t) * kBlock);
         }
       for (int64_t t = 0; t < taps_; ++t) taps[size_t(t)].x += kRows * taps[size_t(t)].row;
     }
@@ -134,17 +128,14 @@ class WeightGradient {
   int64_t window_taps_, taps_, padded_h_, padded_w_;
 };
 
-// Where element (output o, tap t) stands in the blocked sums.
-int64_t blocked(int64_t o, int64_t t, int64_t out, int64_t taps) {
-  const int64_t block = out % (kVectors * kLanes) == 0 ? kVectors * kLanes : kLanes;
-  return (o / block * taps + t) * block + o % block;
-}
+// Where output o's gradient of tap t stands in the sums.
+int64_t blocked(int64_t o, int64_t t, int64_t taps) { return (o / kBlock * taps + t) * kBlock + o % kBlock; }
 
 }  // namespace
 
 bool conv2d_has_few_inputs(const ConvShape& s, Dtype t) {
-  return t == Dtype::f32 && s.o.groups == 1 && s.out % kLanes == 0 && s.kh * s.kw * s.in <= kMostTaps &&
-         s.n * s.ho * s.wo > 0;
+  return t == Dtype::f32 && s.o.groups == 1 && s.out % kBlock == 0 && s.in <= kMostInputs &&
+         s.kh * s.kw * s.in <= kMostTaps && s.n * s.ho * s.wo > 0;
 }
 
 void conv2d_backward_weight_few_inputs(const Out& gw, const Out& gb, const Tensor& gy, const Tensor& x,
@@ -168,10 +159,9 @@ void conv2d_backward_weight_few_inputs(const Out& gw, const Out& gb, const Tenso
     for (int64_t t = 0; t < s.kh * s.kw * s.in; ++t) {
       const int64_t c = t % s.in, v = t / s.in % s.kw, u = t / s.in / s.kw;
       put(gw.t.ptr<float>() + out * ws[0] + c * ws[1] + u * ws[2] + v * ws[3], gw.beta != 0,
-          sums[blocked(out, t, s.out, gradient.taps())]);
+          sums[blocked(out, t, gradient.taps())]);
     }
-    if (gb.t)
-      put(gb.t.ptr<float>() + out, gb.beta != 0, sums[blocked(out, gradient.taps() - 1, s.out, gradient.taps())]);
+    if (gb.t) put(gb.t.ptr<float>() + out, gb.beta != 0, sums[blocked(out, gradient.taps() - 1, gradient.taps())]);
   }
 }
 

@@ -9,10 +9,12 @@
 
 namespace tandem::detail {
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64, kVectorRegisters = 32;
-#else
+#elif defined(__AVX__)
 inline constexpr int kVectorBytes = 32, kVectorRegisters = 16;
+#else
+inline constexpr int kVectorBytes = 16, kVectorRegisters = 16;
 #endif
 inline constexpr int kLanes = kVectorBytes / int(sizeof(float));
 
