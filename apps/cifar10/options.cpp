@@ -1,0 +1,205 @@
+#include "apps/cifar10/options.h"
+
+#include <tandem/core/error.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iostream>
+
+namespace tandem::cifar10 {
+namespace {
+
+// CLI11 reads INI by itself; this is the same door for JSON: {"epochs": 3, "lr": 0.1}. Subcommands may be objects.
+class JsonConfig : public CLI::Config {
+ public:
+  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
+    std::vector<CLI::ConfigItem> items;
+    nlohmann::json j;
+    try {
+      in >> j;
+    } catch (const nlohmann::json::exception& e) {
+      throw CLI::FileError(std::string("the config file is no JSON: ") + e.what());
+    }
+    if (!j.is_object()) throw CLI::FileError("the config file must be a JSON object of options");
+    collect(j, {}, items);
+    return items;
+  }
+
+ private:
+  static std::string text(const nlohmann::json& v) { return v.is_string() ? v.get<std::string>() : v.dump(); }
+
+  static void collect(const nlohmann::json& j, const std::vector<std::string>& parents,
+                      std::vector<CLI::ConfigItem>& items) {
+    for (auto& [key, value] : j.items()) {
+      if (value.is_object()) {
+        auto inner = parents;
+        inner.push_back(key);
+        collect(value, inner, items);
+        continue;
+      }
+      CLI::ConfigItem item;
+      item.parents = parents;
+      item.name = key;
+      if (value.is_array())
+        for (auto& v : value) item.inputs.push_back(text(v));
+      else
+        item.inputs = {text(value)};
+      items.push_back(std::move(item));
+    }
+  }
+};
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t up = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
+      corner = up;
+    }
+  }
+  return row[b.size()];
+}
+
+// "--bach-size" -> "--batch-size"; empty where nothing is near.
+std::string nearest(const CLI::App& app, std::string wrong) {
+  wrong = wrong.substr(0, wrong.find('='));
+  std::string best;
+  size_t least = std::max<size_t>(2, wrong.size() / 3) + 1;
+  for (const CLI::Option* o : app.get_options())
+    for (const std::string& name : o->get_lnames())
+      if (size_t d = edit_distance(wrong, message("--", name)); d < least) {
+        least = d;
+        best = message("--", name);
+      }
+  return best;
+}
+
+void add_data(CLI::App& app, DataOptions& o) {
+  app.add_option("--data", o.data, "folder of the data set, or its parent")->envname("TANDEM_DATA")->group("Data");
+  app.add_option("--dataset", o.dataset, "insist on one data set")
+      ->check(CLI::IsMember({"auto", "cifar10", "fashion-mnist", "synthetic"}))
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--normalize", o.normalize, "half: mean and std 0.5; cifar10: that set's own")
+      ->check(CLI::IsMember({"half", "cifar10"}))
+      ->capture_default_str()
+      ->group("Data");
+  app.add_flag("--download,!--no-download", o.download, "fetch CIFAR-10 where it is missing")
+      ->capture_default_str()
+      ->group("Data");
+}
+
+void add_train(CLI::App& app, TrainOptions& o) {
+  add_data(app, o.data);
+  app.add_option("--workers", o.workers, "loader threads")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--limit-train", o.limit_train, "train on the first N images only; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--limit-test", o.limit_test, "test on the first N images only; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--net", o.net, "which network")
+      ->check(CLI::IsMember({"net", "resnet18", "mlp", "small"}))
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--epochs", o.epochs)->check(CLI::PositiveNumber)->capture_default_str()->group("Training");
+  app.add_option("--batch-size", o.batch_size)->check(CLI::PositiveNumber)->capture_default_str()->group("Training");
+  app.add_option("--lr", o.lr, "learning rate")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--momentum", o.momentum)->check(CLI::NonNegativeNumber)->capture_default_str()->group("Training");
+  app.add_option("--weight-decay", o.weight_decay)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--schedule", o.schedule, "of the learning rate")
+      ->check(CLI::IsMember({"none", "step", "cosine", "onecycle"}))
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--seed", o.seed, "of weights, order and augmentation")->capture_default_str()->group("Training");
+  app.add_option("--device", o.device, "cpu, cpu:1, ...")->capture_default_str()->group("Machine");
+  app.add_option("--threads", o.threads, "0: all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->group("Machine");
+  app.add_option("--checkpoint", o.checkpoint, "folder of the run: checkpoints and metrics.jsonl")
+      ->capture_default_str()
+      ->group("Checkpoints");
+  app.add_option("--save-every", o.save_every, "steps between checkpoints; 0: after each epoch")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group("Checkpoints");
+  app.add_option("--keep", o.keep, "how many of the last checkpoints stay, beside the best")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group("Checkpoints");
+  app.add_option("--resume", o.resume, "a checkpoint, or auto: the run folder's last")->group("Checkpoints");
+  app.add_flag("--force", o.force, "start anew over an existing run")->group("Checkpoints");
+  app.add_option("--log-every", o.log_every, "steps between lines of metrics.jsonl")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group("Checkpoints");
+  app.set_config("--config", "", "a JSON file of these options; the command line wins")->group("Checkpoints");
+  app.config_formatter(std::make_shared<JsonConfig>());
+}
+
+}  // namespace
+
+int parse(int argc, char** argv, Options& o) {
+  CLI::App app{"Trains small networks on CIFAR-10, and uses them.", "cifar10"};
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "help of all commands");
+
+  CLI::App& train = *app.add_subcommand("train", "train a network, testing after each epoch");
+  add_train(train, o.train);
+
+  CLI::App& eval = *app.add_subcommand("eval", "test accuracy of a checkpoint");
+  add_data(eval, o.eval.data);
+  eval.add_option("--checkpoint", o.eval.checkpoint, "a file, or a run's folder")->capture_default_str();
+  eval.add_option("--batch-size", o.eval.batch_size)->check(CLI::PositiveNumber)->capture_default_str();
+  eval.add_option("--threads", o.eval.threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
+
+  CLI::App& predict = *app.add_subcommand("predict", "classes of images (PNG, JPEG, PPM)");
+  predict.add_option("images", o.predict.images, "files, or folders of them")->required();
+  predict.add_option("--checkpoint", o.predict.checkpoint, "a file, or a run's folder")->capture_default_str();
+  predict.add_option("--top", o.predict.top, "classes shown of each")->check(CLI::Range(1, 10))->capture_default_str();
+
+  CLI::App& exp = *app.add_subcommand("export", "the network's weights alone, as PyTorch loads them");
+  exp.add_option("--checkpoint", o.export_.checkpoint, "a file, or a run's folder")->capture_default_str();
+  exp.add_option("--out", o.export_.out, "the file to write")->capture_default_str();
+  exp.add_flag("--force", o.export_.force, "write over an existing file");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ExtrasError& e) {
+    const CLI::App& used = app.get_subcommands().empty() ? app : *app.get_subcommands().front();
+    std::cerr << "cifar10: " << e.what() << '\n';
+    for (int i = 1; i < argc; ++i)
+      if (std::string word = argv[i];
+          word.starts_with("--") && !used.get_option_no_throw(word.substr(0, word.find('='))))
+        if (std::string near = nearest(used, word); !near.empty())
+          std::cerr << "  " << word << ": did you mean " << near << "?\n";
+    return 2;
+  } catch (const CLI::ParseError& e) {
+    int code = app.exit(e);
+    return code == 0 ? 0 : 2;
+  }
+  o.command = app.get_subcommands().front()->get_name();
+  return -1;
+}
+
+}  // namespace tandem::cifar10
