@@ -1,0 +1,184 @@
+#include "tests/support/op_case.h"
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
+
+#include <tandem/core/generator.h>
+#include <tandem/nn/safetensors.h>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <sstream>
+#include <thread>
+
+using namespace tandem;
+using namespace tandem::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A run small enough for a test: 2 epochs of 20 steps of the net that has state of every kind.
+std::vector<std::string> small_run(const std::string& folder, std::vector<std::string> more = {}) {
+  std::vector<std::string> args = {
+      "train", "--dataset",    "synthetic", "--net", "small", "--limit-train", "320", "--limit-test", "100", "--epochs",
+      "2",     "--batch-size", "16",        "--lr",  "0.05",  "--log-every",   "1",   "--checkpoint", folder};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::string last_checkpoint(const std::string& folder) {
+  std::string last;
+  for (auto& e : fs::directory_iterator(folder))
+    if (std::string name = e.path().filename().string(); name.starts_with("step-"))
+      last = std::max(last, e.path().string());
+  return last;
+}
+
+std::vector<nlohmann::json> metrics(const std::string& folder) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream in(read_text(folder + "/metrics.jsonl"));
+  for (std::string line; std::getline(in, line);)
+    if (auto j = nlohmann::json::parse(line, nullptr, false); !j.is_discarded()) lines.push_back(j);
+  return lines;
+}
+
+int64_t last_step(const std::string& folder) {
+  if (!fs::exists(folder + "/metrics.jsonl")) return 0;
+  int64_t step = 0;
+  for (auto& line : metrics(folder)) step = line.value("step", step);
+  return step;
+}
+
+}  // namespace
+
+TEST_CASE("cifar10 train: learns, reports, and keeps the last checkpoints and the best") {
+  TemporaryFolder tmp;
+  Finished r = run_program("cifar10", small_run(tmp / "run", {"--epochs", "4", "--keep", "1"}));
+  INFO(r.output);
+  REQUIRE(r.code == 0);
+  CHECK(r.output.find("data: made-up patterns") != std::string::npos);
+  CHECK(r.output.find("epoch 4/4") != std::string::npos);
+  CHECK(fs::exists(tmp / "run/best.safetensors"));
+  CHECK(fs::path(last_checkpoint(tmp / "run")).filename() == "step-00000080.safetensors");
+  std::vector<double> losses;
+  for (auto& line : metrics(tmp / "run"))
+    if (line["event"] == "epoch") losses.push_back(line["loss"]);
+  REQUIRE(losses.size() == 4);
+  CHECK(losses.back() < losses.front());
+}
+
+TEST_CASE("cifar10 train: an existing run is not overwritten by accident") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", small_run(tmp / "run", {"--epochs", "1"})).code == 0);
+  std::string before = read_text(last_checkpoint(tmp / "run"));
+  Finished again = run_program("cifar10", small_run(tmp / "run", {"--epochs", "1"}));
+  CHECK(again.code == 1);
+  CHECK(again.output.find("--resume auto") != std::string::npos);
+  CHECK(read_text(last_checkpoint(tmp / "run")) == before);
+  CHECK(run_program("cifar10", small_run(tmp / "run", {"--epochs", "1", "--force"})).code == 0);
+}
+
+TEST_CASE("cifar10 train: killed at ten random steps and resumed each time, it ends in the straight run's file") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", small_run(tmp / "straight", {"--save-every", "3"})).code == 0);
+  const std::string want = read_text(last_checkpoint(tmp / "straight"));
+  Generator g(test_seed());
+  INFO("seed ", test_seed());
+  for (const char* workers : {"0", "8"}) {
+    const std::string folder = tmp / (std::string("killed-") + workers);
+    int kills = 0;
+    for (int k = 0; k < 10; ++k) {
+      Program p("cifar10", small_run(folder, {"--save-every", "3", "--workers", workers, "--resume", "auto"}));
+      const int64_t at = last_step(folder) + g.randint(1, 7);
+      auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (p.running() && last_step(folder) < at && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (p.running()) {
+        p.signal(SIGKILL);
+        ++kills;
+      }
+      p.wait();
+    }
+    CHECK(kills >= 5);  // a quick machine may be at the end before the tenth
+    Finished end =
+        run_program("cifar10", small_run(folder, {"--save-every", "3", "--workers", workers, "--resume", "auto"}));
+    INFO(end.output);
+    REQUIRE(end.code == 0);
+    CHECK(read_text(last_checkpoint(folder)) == want);
+    // No more than one checkpoint interval was done again.
+    int64_t step = 0;
+    for (auto& line : metrics(folder)) {
+      if (line["event"] == "resume") CHECK(line["step"].get<int64_t>() >= step - 3);
+      step = line.value("step", step);
+    }
+  }
+}
+
+TEST_CASE("cifar10 train: Ctrl-C finishes the step, saves and says how to go on") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", small_run(tmp / "straight")).code == 0);
+  {
+    Program p("cifar10", small_run(tmp / "run"));
+    while (p.running() && last_step(tmp / "run") < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    p.signal(SIGINT);
+    CHECK(p.wait() == 130);
+    INFO(p.output());
+    CHECK(p.output().find("--resume auto") != std::string::npos);
+  }
+  Finished end = run_program("cifar10", small_run(tmp / "run", {"--resume", "auto"}));
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  CHECK(read_text(last_checkpoint(tmp / "run")) == read_text(last_checkpoint(tmp / "straight")));
+}
+
+TEST_CASE("cifar10 export, eval, predict use a checkpoint") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", small_run(tmp / "run", {"--epochs", "1"})).code == 0);
+  Finished e = run_program("cifar10", {"export", "--checkpoint", tmp / "run", "--out", tmp / "net.safetensors"});
+  INFO(e.output);
+  REQUIRE(e.code == 0);
+  SafetensorsFile file = load(tmp / "net.safetensors");
+  CHECK(file.find("conv1.weight").defined());
+  CHECK(file.find("bn1.num_batches_tracked").defined());
+  for (auto& [name, tensor] : file.tensors) CHECK(!name.starts_with("tandem."));
+  CHECK(run_program("cifar10", {"export", "--checkpoint", tmp / "run", "--out", tmp / "net.safetensors"}).code == 1);
+
+  Finished v = run_program("cifar10", {"eval", "--dataset", "synthetic", "--checkpoint", tmp / "run"});
+  INFO(v.output);
+  CHECK(v.code == 0);
+  CHECK(v.output.find("test accuracy") != std::string::npos);
+
+  std::string ppm = "P6\n40 32\n255\n" + std::string(40 * 32 * 3, '\x40');
+  write_text(tmp / "grey.ppm", ppm);
+  Finished p = run_program("cifar10", {"predict", tmp / "grey.ppm", "--checkpoint", tmp / "run", "--top", "2"});
+  INFO(p.output);
+  CHECK(p.code == 0);
+  CHECK(p.output.find("grey.ppm:  pattern ") != std::string::npos);
+  write_text(tmp / "broken.png", "no picture");
+  Finished b = run_program("cifar10", {"predict", tmp / "broken.png", "--checkpoint", tmp / "run"});
+  CHECK(b.code == 1);
+  CHECK(b.output.find("broken.png") != std::string::npos);
+}
+
+TEST_CASE("cifar10: options are checked, near ones suggested, a JSON file read") {
+  TemporaryFolder tmp;
+  Finished wrong = run_program("cifar10", {"train", "--bach-size", "3"});
+  CHECK(wrong.code == 2);
+  CHECK(wrong.output.find("did you mean --batch-size?") != std::string::npos);
+  CHECK(run_program("cifar10", {"train", "--batch-size", "-3"}).code == 2);
+  Finished help = run_program("cifar10", {"train", "--help"});
+  CHECK(help.code == 0);
+  CHECK(help.output.find("[128]") != std::string::npos);
+  CHECK(help.output.find("Checkpoints:") != std::string::npos);
+
+  write_text(tmp / "config.json", R"({"epochs": 1, "lr": 0.125, "net": "small"})");
+  Finished r = run_program("cifar10", {"train", "--config", tmp / "config.json", "--dataset", "synthetic",
+                                       "--limit-train", "64", "--limit-test", "10", "--checkpoint", tmp / "run"});
+  INFO(r.output);
+  REQUIRE(r.code == 0);
+  CHECK(metrics(tmp / "run").front()["lr"] == 0.125);
+  write_text(tmp / "broken.json", "{");
+  CHECK(run_program("cifar10", {"train", "--config", tmp / "broken.json"}).code == 2);
+}
