@@ -33,6 +33,14 @@ bool has_all(const fs::path& folder, const std::vector<std::string>& names) {
   return true;
 }
 
+// Binary files of another size are worth fetching again.
+bool is_whole(const Found& found, bool train) {
+  std::error_code ignored;
+  for (auto& n : file_names(train, ".bin"))
+    if (!found.pickle && int64_t(fs::file_size(found.folder / n, ignored)) != kRecords * kRecord) return false;
+  return true;
+}
+
 std::optional<Found> find(const fs::path& root, bool train) {
   for (bool pickle : {false, true})
     for (const fs::path& folder : {root, root / (pickle ? kPickleFolder : kBinaryFolder)})
@@ -106,8 +114,9 @@ const std::vector<ArchivedFile> kArchivedFiles{
 
 Found find_or_fetch(const fs::path& root, const CIFAR10Options& o) {
   auto found = find(root, o.train);
-  if (!found && o.download) {
-    const fs::path parent = root.filename() == kBinaryFolder ? root.parent_path() : root;
+  if (o.download && !(found && is_whole(*found, o.train))) {
+    const fs::path plain = root.has_filename() ? root : root.parent_path();  // without a slash at its end
+    const fs::path parent = plain.filename() == kBinaryFolder ? plain.parent_path() : root;
     download({o.url, kBinaryFolder, kArchivedFiles}, parent, {.progress = o.progress});
     found = find(parent, o.train);
   }

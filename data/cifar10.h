@@ -20,7 +20,7 @@ inline constexpr std::array<const char*, 10> kCifar10Classes{"airplane", "automo
 
 struct CIFAR10Options {
   bool train = true;               // 50,000 training images, else 10,000 test images
-  bool download = false;           // where they are not there yet
+  bool download = false;           // where they are not there yet, or not whole
   DownloadCallback progress = {};  // of the download
   std::string url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
 };

@@ -181,7 +181,8 @@ struct DataLoader::Impl {
     const size_t begin = size_t(e.start.offset + k * o.batch_size);
     const auto indices = std::span(e.order).subspan(begin, std::min(size_t(o.batch_size), e.order.size() - begin));
     Context c = e.context;
-    c.threads = context().threads;  // a worker's own
+    c.threads = context().threads;  // these are whoever makes the batch's own
+    c.pool = context().pool;
     ContextGuard guard(std::move(c));
     key_context(e, indices[0]);
     const DrawKey key{e.seed, e.start.epoch, indices};

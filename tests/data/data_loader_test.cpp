@@ -1,16 +1,9 @@
-#include "tests/support/op_case.h"
+#include "tests/data/loader_fixtures.h"
 
 #include <tandem/core/parallel_for.h>
 #include <tandem/core/pool.h>
-#include <tandem/data/data_loader.h>
 #include <tandem/data/distributed_sampler.h>
-#include <tandem/data/image_dataset.h>
-#include <tandem/data/normalize.h>
-#include <tandem/data/random_crop.h>
-#include <tandem/data/random_horizontal_flip.h>
 #include <tandem/data/subset.h>
-#include <tandem/data/tensor_dataset.h>
-#include <tandem/data/to_tensor.h>
 
 #include <doctest/doctest.h>
 
@@ -24,22 +17,7 @@ using namespace tandem;
 using namespace tandem::data;
 using namespace tandem::test;
 
-using Indices = std::vector<int64_t>;
-using Epoch = std::vector<Indices>;
-
 namespace {
-
-// Item i is i, and whoever derives from it sees each call.
-struct Counting : Dataset {
-  int64_t n;
-  explicit Counting(int64_t items) : n(items) {}
-  int64_t size() const override { return n; }
-  Sample get(int64_t i) const override {
-    called(i);
-    return full({}, double(i), {.dtype = Dtype::i64});
-  }
-  virtual void called(int64_t) const {}
-};
 
 // Draws from the thread's generator, as a user's augmentation may.
 struct Drawing : Counting {
@@ -50,31 +28,6 @@ struct Drawing : Counting {
             {full({}, double(i))}};
   }
 };
-
-ImageDataset random_images(int64_t n) {
-  Tensor images = empty({n, 3, 8, 8}, {.dtype = Dtype::u8});
-  Generator g(test_seed());
-  for (uint8_t& v : images.span<uint8_t>()) v = uint8_t(g.random());
-  return ImageDataset({images, arange(100, 100 + double(n))});
-}
-
-Transform augmentation() {
-  return Compose({RandomCrop(8, {.padding = 2}), RandomHorizontalFlip(), ToTensor(), Normalize({0.5}, {0.5})});
-}
-
-Epoch epoch_of(DataLoader& l) {
-  Epoch all;
-  for (Batch& b : l) all.push_back(b.indices);
-  return all;
-}
-
-// Everything a batch holds, for comparing.
-std::vector<std::vector<double>> contents(const Batch& b) {
-  std::vector<std::vector<double>> all{b.input.to_vector<double>(), {b.indices.begin(), b.indices.end()}};
-  if (b.target) all.push_back(b.target.to_vector<double>());
-  for (auto& t : b.more) all.push_back(t.to_vector<double>());
-  return all;
-}
 
 template <class F>
 bool soon(F&& condition) {
@@ -116,27 +69,6 @@ TEST_CASE("the last batch is what is left, or is dropped") {
   CHECK(keep.next()->input.to_vector<int64_t>() == Indices{0, 1, 2, 3});
 }
 
-TEST_CASE("after the same manual_seed the order is PyTorch's, with any number of workers") {
-  // torch.manual_seed(0), a shuffling loader and one that does not shuffle, in turn: PyTorch 1.13
-  const Indices expected[] = {
-      {6, 7, 1, 4, 2, 0, 9, 8, 3, 5}, {2, 4, 9, 8, 7, 5, 6, 1, 0, 3}, {1, 6, 0, 4, 2, 9, 3, 5, 8, 7}};
-  for (int workers : {0, 1, 3}) {
-    CAPTURE(workers);
-    manual_seed(0);
-    Counting set(10);
-    DataLoader train(set, {.batch_size = 10, .shuffle = true, .num_workers = workers});
-    DataLoader test(set, {.batch_size = 10, .num_workers = workers});
-    for (const Indices& want : expected) {
-      CHECK(epoch_of(train) == Epoch{want});
-      CHECK(epoch_of(test) == Epoch{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
-    }
-    manual_seed(7);
-    DataLoader alone(set, {.batch_size = 4, .shuffle = true, .num_workers = workers});
-    CHECK(epoch_of(alone) == Epoch{{3, 2, 7, 8}, {6, 1, 5, 9}, {0, 4}});
-    CHECK(epoch_of(alone) == Epoch{{1, 3, 5, 2}, {8, 9, 6, 7}, {4, 0}});
-  }
-}
-
 TEST_CASE("batches are the same with 0, 1 and 8 workers, whatever is random") {
   CAPTURE(test_seed());
   const ImageDataset images = random_images(23);
@@ -148,7 +80,7 @@ TEST_CASE("batches are the same with 0, 1 and 8 workers, whatever is random") {
   } cases[] = {{images, augmentation()}, {some, augmentation()}, {images, {}}, {drawing, {}}};
   for (auto& c : cases)
     for (bool seeded : {true, false}) {
-      std::vector<std::vector<std::vector<double>>> first;
+      std::vector<Contents> first;
       for (int workers : {0, 1, 8}) {
         CAPTURE(workers);
         CAPTURE(seeded);
@@ -157,7 +89,7 @@ TEST_CASE("batches are the same with 0, 1 and 8 workers, whatever is random") {
             .batch_size = 4, .shuffle = true, .num_workers = workers, .seed = {}, .transform = c.transform};
         if (seeded) o.seed = test_seed() + 3;
         DataLoader loader(c.set, o);
-        std::vector<std::vector<std::vector<double>>> all;
+        std::vector<Contents> all;
         for (int epoch = 0; epoch < 3; ++epoch)
           for (Batch& b : loader) all.push_back(contents(b));
         if (first.empty()) first = all;
@@ -265,108 +197,16 @@ TEST_CASE("an error reaches the caller at its batch, and the loader goes on") {
   }
 }
 
-TEST_CASE("leaving an epoch early is fine, the next loop is the next epoch") {
-  for (int workers : {0, 2}) {
-    CAPTURE(workers);
-    const Counting set(40);
-    DataLoader whole(set, {.batch_size = 4, .shuffle = true, .num_workers = workers, .seed = 2});
-    const Epoch first = epoch_of(whole), second = epoch_of(whole);
-    DataLoader loader(set, {.batch_size = 4, .shuffle = true, .num_workers = workers, .seed = 2});
-    for (Batch& b : loader) {
-      CHECK(b.indices == first[0]);
-      break;
-    }
-    CHECK(epoch_of(loader) == second);
-    int taken = 0;
-    for ([[maybe_unused]] Batch& b : loader)
-      if (++taken == 10) break;  // at the last batch
-    CHECK(loader.epoch() == 2);
-    loader.next();
-  }  // and so is destroying a loader whose workers are busy
-}
-
-TEST_CASE("a loader's state continues in mid-epoch with the same batches") {
-  CAPTURE(test_seed());
-  const ImageDataset images = random_images(22);
-  for (bool seeded : {true, false})
-    for (int workers : {0, 2})
-      for (int64_t stop : {0, 1, 4, 6, 7, 11, 12, 15}) {  // epochs have 6 batches
-        CAPTURE(seeded);
-        CAPTURE(workers);
-        CAPTURE(stop);
-        DataLoaderOptions o{
-            .batch_size = 4, .shuffle = true, .num_workers = workers, .seed = {}, .transform = augmentation()};
-        if (seeded) o.seed = 6;
-        manual_seed(test_seed());
-        DataLoader straight(images, o);
-        for (int64_t k = 0; k < stop;) k += bool(straight.next());
-        const DataLoaderState state = straight.state();
-        const std::string generator = default_generator().state();
-        auto rest = [](DataLoader& l) {
-          std::vector<std::vector<std::vector<double>>> all;
-          for (int k = 0; k < 20; ++k) {
-            auto b = l.next();
-            all.push_back(b ? contents(*b) : std::vector<std::vector<double>>{});
-          }
-          return all;
-        };
-        const auto want = rest(straight);
-        manual_seed(0);
-        default_generator().set_state(generator);
-        DataLoader resumed(images, o);
-        resumed.set_state(state);
-        CHECK(resumed.epoch() == state.sampler.epoch);
-        CHECK(rest(resumed) == want);
-      }
-}
-
-TEST_CASE("a for loop after set_state continues where it was") {
-  const Counting set(10);
-  for (int workers : {0, 2}) {
-    DataLoader a(set, {.batch_size = 3, .shuffle = true, .num_workers = workers, .seed = 9});
-    const Epoch first = epoch_of(a), second = epoch_of(a);
-    a.set_state({.seed = 9, .sampler = {.seed = 9, .epoch = 1, .offset = 6}});
-    CHECK(epoch_of(a) == Epoch{second[2], second[3]});
-    a.set_epoch(0);
-    CHECK(epoch_of(a) == first);
-    CHECK(epoch_of(a) == second);
-    // From another batch size's position too: the offset counts items.
-    a.set_state({.seed = 9, .sampler = {.seed = 9, .epoch = 1, .offset = 7}});
-    CHECK(epoch_of(a) == Epoch{{second[2][1], second[2][2], second[3][0]}});
-    CHECK_THROWS_AS(a.set_state({.seed = 9, .sampler = {.seed = 9, .epoch = 1, .offset = 11}}), Error);
-  }
-}
-
-TEST_CASE("a sampler of the user's decides, and set_epoch on it is followed") {
-  const Counting set(10);
-  for (int workers : {0, 2}) {
-    DistributedSampler sampler(10, {.num_replicas = 4, .rank = 1});
-    DataLoader loader(set, {.batch_size = 2, .sampler = sampler, .num_workers = workers});
-    CHECK(epoch_of(loader) == Epoch{{1, 9}, {2}});
-    CHECK(epoch_of(loader) == Epoch{{6, 8}, {4}});  // by itself
-    sampler.set_epoch(0);
-    CHECK(epoch_of(loader) == Epoch{{1, 9}, {2}});
-    CHECK(sampler.state() == SamplerState{0, 1, 0});
-    loader.next();
-    CHECK(sampler.state() == SamplerState{0, 1, 2});
-    DataLoader owner(Counting(6), {.batch_size = 6, .sampler = RandomSampler(6, {.seed = 1}), .num_workers = workers});
-    CHECK(epoch_of(owner)[0] == RandomSampler(6, {.seed = 1}).order(1, 0));
-  }
-}
-
-TEST_CASE("a loader's memory is recycled: it never needs more than the batches that may exist at once") {
+TEST_CASE("a loader's memory is bounded by the batches that may exist at once") {
   const ImageDataset images = random_images(64);
-  auto memory = [] {
-    std::vector<Tensor> blocks;  // of a batch's size: four ahead, one about to be taken, one with the caller
-    for (int i = 0; i < 6; ++i) blocks.push_back(empty({16, 3, 8, 8}));
-  };
+  const size_t batch = 16 * 3 * 8 * 8 * sizeof(float), labels_and_indices = 4096;
   for (int workers : {0, 2}) {
     DataLoader loader(images, {.batch_size = 16, .num_workers = workers, .seed = 1, .transform = augmentation()});
-    memory();
-    epoch_of(loader);
-    const size_t calls = pool(cpu()).stats().system_calls;
+    const size_t before = memory_allocated();
+    reset_peak_memory_stats();
     for (int epoch = 0; epoch < 5; ++epoch) epoch_of(loader);
-    CHECK(pool(cpu()).stats().system_calls == calls);
+    const size_t batches = workers ? 6 : 1;  // four ahead, one about to be taken, one with the caller
+    CHECK(max_memory_allocated() - before <= batches * (batch + labels_and_indices));
   }
 }
 
