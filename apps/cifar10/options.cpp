@@ -6,52 +6,42 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 
 namespace tandem::cifar10 {
 namespace {
 
-// CLI11 reads INI by itself; this is the same door for JSON: {"epochs": 3, "lr": 0.1}. Subcommands may be objects.
-class JsonConfig : public CLI::Config {
- public:
-  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
+// A JSON file's options as the words of a command line: {"epochs": 3} is --epochs=3.
+std::vector<std::string> config_words(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw CLI::FileError::Missing(path);
+  auto j = nlohmann::json::parse(in, nullptr, false);
+  if (!j.is_object()) throw CLI::FileError(path + ": this is no JSON object of options");
+  std::vector<std::string> words;
+  for (auto& [key, value] : j.items())
+    words.push_back(message("--", key, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  return words;
+}
 
-  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    std::vector<CLI::ConfigItem> items;
-    nlohmann::json j;
-    try {
-      in >> j;
-    } catch (const nlohmann::json::exception& e) {
-      throw CLI::FileError(std::string("the config file is no JSON: ") + e.what());
-    }
-    if (!j.is_object()) throw CLI::FileError("the config file must be a JSON object of options");
-    collect(j, {}, items);
-    return items;
+// The command line with the options of its --config file put before its own, which therefore win.
+std::vector<std::string> with_config(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string flag = "--config";
+  for (size_t i = 1; i < words.size(); ++i) {
+    std::string path;
+    if (words[i] == flag && i + 1 < words.size())
+      path = words[i + 1];
+    else if (words[i].starts_with(flag + '='))
+      path = words[i].substr(flag.size() + 1);
+    else
+      continue;
+    auto from_file = config_words(path);
+    words.insert(words.begin() + 1, from_file.begin(), from_file.end());
+    break;
   }
-
- private:
-  static std::string text(const nlohmann::json& v) { return v.is_string() ? v.get<std::string>() : v.dump(); }
-
-  static void collect(const nlohmann::json& j, const std::vector<std::string>& parents,
-                      std::vector<CLI::ConfigItem>& items) {
-    for (auto& [key, value] : j.items()) {
-      if (value.is_object()) {
-        auto inner = parents;
-        inner.push_back(key);
-        collect(value, inner, items);
-        continue;
-      }
-      CLI::ConfigItem item;
-      item.parents = parents;
-      item.name = key;
-      if (value.is_array())
-        for (auto& v : value) item.inputs.push_back(text(v));
-      else
-        item.inputs = {text(value)};
-      items.push_back(std::move(item));
-    }
-  }
-};
+  return words;
+}
 
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
@@ -153,8 +143,7 @@ void add_train(CLI::App& app, TrainOptions& o) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group("Checkpoints");
-  app.set_config("--config", "", "a JSON file of these options; the command line wins")->group("Checkpoints");
-  app.config_formatter(std::make_shared<JsonConfig>());
+  app.add_option("--config", o.config, "a JSON file of these options; the command line wins")->group("Checkpoints");
 }
 
 }  // namespace
@@ -162,6 +151,7 @@ void add_train(CLI::App& app, TrainOptions& o) {
 int parse(int argc, char** argv, Options& o) {
   CLI::App app{"Trains small networks on CIFAR-10, and uses them.", "cifar10"};
   app.require_subcommand(1);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_help_all_flag("--help-all", "help of all commands");
 
   CLI::App& train = *app.add_subcommand("train", "train a network, testing after each epoch");
@@ -174,7 +164,9 @@ int parse(int argc, char** argv, Options& o) {
   eval.add_option("--threads", o.eval.threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
 
   CLI::App& predict = *app.add_subcommand("predict", "classes of images (PNG, JPEG, PPM)");
-  predict.add_option("images", o.predict.images, "files, or folders of them")->required();
+  predict.add_option("images", o.predict.images, "files, or folders of them")
+      ->required()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   predict.add_option("--checkpoint", o.predict.checkpoint, "a file, or a run's folder")->capture_default_str();
   predict.add_option("--top", o.predict.top, "classes shown of each")->check(CLI::Range(1, 10))->capture_default_str();
 
@@ -183,8 +175,10 @@ int parse(int argc, char** argv, Options& o) {
   exp.add_option("--out", o.export_.out, "the file to write")->capture_default_str();
   exp.add_flag("--force", o.export_.force, "write over an existing file");
 
+  std::vector<std::string> words;
   try {
-    app.parse(argc, argv);
+    words = with_config(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them last one first
   } catch (const CLI::ExtrasError& e) {
     const CLI::App& used = app.get_subcommands().empty() ? app : *app.get_subcommands().front();
     std::cerr << "cifar10: " << e.what() << '\n';

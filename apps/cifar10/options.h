@@ -30,6 +30,7 @@ struct TrainOptions {
   int keep = 2;                             // the last k, beside the best
   std::string resume;                       // empty, auto, or a file
   bool force = false;
+  std::string config;   // a JSON file, read before the rest
   int log_every = 50;   // steps between lines of metrics.jsonl
   int limit_train = 0;  // images; 0: all
   int limit_test = 0;

@@ -13,7 +13,7 @@ int predict(const PredictOptions& o) {
   Trained t = load_trained(o.checkpoint);
   auto transform = test_transform(t.normalize);
   for (auto& file : find_images(o.images)) {
-    Tensor x = transform(load_image(file));                     // [1,3,32,32]
+    Tensor x = transform(load_image(file).unsqueeze(0));        // [1,3,32,32]
     auto shares = softmax((*t.net)(x), 1).to_vector<double>();  // [1,10]
     std::vector<size_t> order(shares.size());
     std::iota(order.begin(), order.end(), size_t{0});
