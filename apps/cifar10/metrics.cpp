@@ -2,8 +2,6 @@
 
 #include <tandem/core/error.h>
 
-#include <nlohmann/json.hpp>
-
 #include <filesystem>
 
 namespace tandem::cifar10 {
@@ -26,8 +24,8 @@ Metrics::Metrics(std::string path, bool resume) : path_(std::move(path)) {
   if (half) out_ << '\n';
 }
 
-void Metrics::write(const nlohmann::ordered_json& line) {
-  out_ << line.dump() << '\n' << std::flush;
+void Metrics::write(const std::string& object) {
+  out_ << object << '\n' << std::flush;
   check<IoError>(out_.good(), path_, ": can't be written (is the disk full?)");
 }
 

@@ -1,8 +1,6 @@
 /// metrics.jsonl: one JSON object a line, appended and flushed at once, so that a killed run's file ends in a whole
 /// line at worst one short.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
-
 #include <fstream>
 #include <string>
 
@@ -12,7 +10,8 @@ class Metrics {
  public:
   /// Appends to the file where `resume`, else begins it anew. Throws IoError where it can't be written.
   Metrics(std::string path, bool resume);
-  void write(const nlohmann::ordered_json& line);
+  /// One JSON object, without a newline.
+  void write(const std::string& object);
 
  private:
   std::string path_;

@@ -58,15 +58,15 @@ class Training {
         progress_(o.epochs, o.epochs * train_size(), run_.progress.epoch * train_size() + run_.images()) {}
 
   int all() {
-    metrics_.write({{"event", resumed_ ? "resume" : "start"},
-                    {"step", run_.progress.global_step},
-                    {"epoch", run_.progress.epoch},
-                    {"net", o_.net},
-                    {"dataset", sets_.name},
-                    {"batch_size", o_.batch_size},
-                    {"lr", o_.lr},
-                    {"seed", o_.seed},
-                    {"parameters", run_.net().num_parameters()}});
+    log({{"event", resumed_ ? "resume" : "start"},
+         {"step", run_.progress.global_step},
+         {"epoch", run_.progress.epoch},
+         {"net", o_.net},
+         {"dataset", sets_.name},
+         {"batch_size", o_.batch_size},
+         {"lr", o_.lr},
+         {"seed", o_.seed},
+         {"parameters", run_.net().num_parameters()}});
     progress_.restart_clock();
     while (run_.progress.epoch < o_.epochs)
       if (!epoch()) return interrupted();
@@ -75,6 +75,8 @@ class Training {
   }
 
  private:
+  void log(const Json& event) { metrics_.write(event.dump()); }
+
   int64_t train_size() const { return first(sets_.train, o_.limit_train)->size(); }
 
   bool epoch() {
@@ -83,8 +85,7 @@ class Training {
       auto& p = run_.progress;
       progress_.step(int(number), run_.batch(), run_.batches(), images, run_.loss());
       if (p.global_step % o_.log_every == 0)
-        metrics_.write(
-            {{"event", "train"}, {"step", p.global_step}, {"epoch", number}, {"loss", run_.loss()}, {"lr", run_.lr()}});
+        log({{"event", "train"}, {"step", p.global_step}, {"epoch", number}, {"loss", run_.loss()}, {"lr", run_.lr()}});
       const bool last = run_.batch() == run_.batches();  // the end of the epoch saves by itself
       if (o_.save_every && p.global_step % o_.save_every == 0 && !last) save({});
       if (Interrupt::requested() && !last) return false;
@@ -102,12 +103,12 @@ class Training {
     progress_.line(text);
     run_.end_epoch();
     save(accuracy);
-    metrics_.write({{"event", "epoch"},
-                    {"step", run_.progress.global_step},
-                    {"epoch", number},
-                    {"loss", loss},
-                    {"test_accuracy", accuracy},
-                    {"images_s", rate}});
+    log({{"event", "epoch"},
+         {"step", run_.progress.global_step},
+         {"epoch", number},
+         {"loss", loss},
+         {"test_accuracy", accuracy},
+         {"images_s", rate}});
     progress_.restart_clock();
     return !Interrupt::requested() || run_.progress.epoch >= o_.epochs;
   }
@@ -116,7 +117,7 @@ class Training {
     Progress::Pause pause(progress_);
     run_.note();
     folder_.save(run_.state(), accuracy);
-    metrics_.write({{"event", "checkpoint"}, {"step", run_.progress.global_step}});
+    log({{"event", "checkpoint"}, {"step", run_.progress.global_step}});
   }
 
   int interrupted() {
