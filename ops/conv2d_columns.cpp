@@ -2,6 +2,7 @@
 #include <tandem/core/parallel_for.h>
 #include <tandem/ops/conv2d_kernels.h>
 #include <tandem/ops/gemm.h>
+#include <tandem/ops/parallel_scratch.h>
 
 #include <algorithm>
 
@@ -25,7 +26,7 @@ struct Columns {
   int64_t blocks = (pixels + block - 1) / block;
 
   int64_t block_pixels(int64_t b) const { return std::min(block, pixels - b * block); }
-  Tensor scratch(Device d) const { return empty({block, k}, {.dtype = dtype_of<T>, .device = d}); }
+  int64_t size() const { return block * k; }
 
   // f(element of the image, element of the row, count) for every run of channels; the image's is null in the padding.
   template <class Image, class F>
@@ -63,18 +64,17 @@ void forward(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& b, const
   const Columns<T> columns{s};
   const int64_t k = columns.k, out = s.group_out(), tasks_per_image = s.o.groups * columns.blocks;
   const int64_t work = columns.block * k * out;
-  tandem::parallel_for(
-      s.n * tasks_per_image, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
-      [&](int64_t begin, int64_t end) {
-        Tensor scratch = columns.scratch(x.device());
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
+  parallel_with_scratch<T>(
+      s.n * tasks_per_image, grain, columns.size(), x.device(), [&](T* scratch, int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task) {
           const int64_t image = task / tasks_per_image, group = task % tasks_per_image / columns.blocks;
           const int64_t block = task % columns.blocks;
-          columns.gather(x.ptr<T>() + image * s.h * s.w * s.in, group, block, scratch.ptr<T>());
+          columns.gather(x.ptr<T>() + image * s.h * s.w * s.in, group, block, scratch);
           gemm_serial<T>({.m = columns.block_pixels(block),
                           .n = out,
                           .k = k,
-                          .a = {scratch.ptr<T>(), k},
+                          .a = {scratch, k},
                           .b = {w.ptr<T>() + group * out * k, k, true},
                           .c = y.ptr<T>() + (image * columns.pixels + block * columns.block) * s.out + group * out,
                           .c_stride = s.out,
@@ -88,8 +88,7 @@ template <class T>
 void backward_data(const Out& gx, const Tensor& gy, const Tensor& w, const ConvShape& s) {
   const Columns<T> columns{s};
   const int64_t k = columns.k, out = s.group_out(), image_size = s.h * s.w * s.in;
-  tandem::parallel_for(s.n, 1, [&](int64_t begin, int64_t end) {
-    Tensor scratch = columns.scratch(gy.device());
+  parallel_with_scratch<T>(s.n, 1, columns.size(), gy.device(), [&](T* scratch, int64_t begin, int64_t end) {
     for (int64_t image = begin; image < end; ++image) {
       T* to = gx.t.ptr<T>() + image * image_size;
       if (gx.beta == 0) std::fill_n(to, image_size, T(0));
@@ -101,9 +100,9 @@ void backward_data(const Out& gx, const Tensor& gy, const Tensor& w, const ConvS
                .k = out,
                .a = {gy.ptr<T>() + (image * columns.pixels + block * columns.block) * s.out + group * out, s.out},
                .b = {w.ptr<T>() + group * out * k, k},
-               .c = scratch.ptr<T>(),
+               .c = scratch,
                .c_stride = k});
-          columns.scatter_add(scratch.ptr<T>(), group, block, to);
+          columns.scatter_add(scratch, group, block, to);
         }
     }
   });
@@ -117,19 +116,18 @@ void backward_weight(const Out& gw, const Tensor& gy, const Tensor& x, const Con
   const int64_t fit = kPartialBytes / std::max<int64_t>(1, size * int64_t(sizeof(T)));
   const int64_t parts = std::clamp<int64_t>(std::min(s.n, fit), 1, kMostParts);
   Tensor partial = zeros({parts, size}, {.dtype = dtype_of<T>, .device = gy.device()});
-  tandem::parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-    Tensor scratch = columns.scratch(gy.device());
+  parallel_with_scratch<T>(parts, 1, columns.size(), gy.device(), [&](T* scratch, int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part)
       for (int64_t image = s.n * part / parts; image < s.n * (part + 1) / parts; ++image)
         for (int64_t group = 0; group < s.o.groups; ++group)
           for (int64_t block = 0; block < columns.blocks; ++block) {
             const T* g = gy.ptr<T>() + (image * columns.pixels + block * columns.block) * s.out + group * out;
-            columns.gather(x.ptr<T>() + image * s.h * s.w * s.in, group, block, scratch.ptr<T>());
+            columns.gather(x.ptr<T>() + image * s.h * s.w * s.in, group, block, scratch);
             gemm_serial<T>({.m = out,
                             .n = k,
                             .k = columns.block_pixels(block),
                             .a = {g, s.out, true},
-                            .b = {scratch.ptr<T>(), k},
+                            .b = {scratch, k},
                             .c = partial.ptr<T>() + part * size + group * out * k,
                             .c_stride = k,
                             .add = true});

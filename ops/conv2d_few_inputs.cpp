@@ -1,6 +1,6 @@
-#include <tandem/core/parallel_for.h>
 #include <tandem/ops/conv2d_kernels.h>
 #include <tandem/ops/float_vector.h>
+#include <tandem/ops/parallel_scratch.h>
 
 #include <algorithm>
 #include <array>
@@ -77,24 +77,27 @@ class WeightGradient {
         padded_h_(s.h + 2 * s.o.padding.h),
         padded_w_(s.w + 2 * s.o.padding.w) {}
   int64_t taps() const { return taps_; }
+  int64_t scratch_size() const { return padded_size() + ones_size() + taps_ * s_.out; }
 
   // sums[out / kBlock, taps, kBlock] = the gradients over the images from `begin` to `end`.
-  void sum_images(const float* x, const float* gy, int64_t begin, int64_t end, Device device, double* sums) const {
-    TensorOptions o{.device = device};
-    Tensor padded = zeros({padded_h_, padded_w_, s_.in}, o), ones = tandem::ones({s_.wo * x_pixel()}, o);
-    Tensor acc = empty({taps_, s_.out}, o);
-    const int64_t x_size = s_.h * s_.w * s_.in, gy_size = s_.ho * s_.wo * s_.out;
-    std::fill_n(sums, taps_ * s_.out, 0.0);
+  void sum_images(const float* x, const float* gy, int64_t begin, int64_t end, float* scratch, double* sums) const {
+    float *padded = scratch, *ones = padded + padded_size(), *acc = ones + ones_size();
+    const int64_t x_size = s_.h * s_.w * s_.in, gy_size = s_.ho * s_.wo * s_.out, sums_size = taps_ * s_.out;
+    std::fill_n(padded, padded_size(), 0.f);
+    std::fill_n(ones, ones_size(), 1.f);
+    std::fill_n(sums, sums_size, 0.0);
     for (int64_t image = begin; image < end; ++image) {
-      pad(x + image * x_size, padded.ptr<float>());
-      std::fill_n(acc.ptr<float>(), taps_ * s_.out, 0.f);
-      sum_image(padded.ptr<float>(), ones.ptr<float>(), gy + image * gy_size, acc.ptr<float>());
-      for (int64_t i = 0; i < taps_ * s_.out; ++i) sums[i] += double(acc.ptr<float>()[i]);
+      pad(x + image * x_size, padded);
+      std::fill_n(acc, sums_size, 0.f);
+      sum_image(padded, ones, gy + image * gy_size, acc);
+      for (int64_t i = 0; i < sums_size; ++i) sums[i] += double(acc[i]);
     }
   }
 
  private:
   int64_t x_pixel() const { return s_.o.stride.w * s_.in; }
+  int64_t padded_size() const { return padded_h_ * padded_w_ * s_.in; }
+  int64_t ones_size() const { return s_.wo * x_pixel(); }
 
   void pad(const float* x, float* padded) const {
     for (int64_t r = 0; r < s_.h; ++r)
@@ -145,11 +148,12 @@ void conv2d_backward_weight_few_inputs(const Out& gw, const Out& gb, const Tenso
   const int64_t parts = std::min(s.n, kMostParts), size = gradient.taps() * s.out;
   Tensor partial = empty({parts, size}, {.dtype = Dtype::f64, .device = x.device()});
   double* sums = partial.ptr<double>();
-  tandem::parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p)
-      gradient.sum_images(x.ptr<float>(), gy.ptr<float>(), s.n * p / parts, s.n * (p + 1) / parts, x.device(),
-                          sums + p * size);
-  });
+  parallel_with_scratch<float>(parts, 1, gradient.scratch_size(), x.device(),
+                               [&](float* scratch, int64_t begin, int64_t end) {
+                                 for (int64_t p = begin; p < end; ++p)
+                                   gradient.sum_images(x.ptr<float>(), gy.ptr<float>(), s.n * p / parts,
+                                                       s.n * (p + 1) / parts, scratch, sums + p * size);
+                               });
   for (int64_t p = 1; p < parts; ++p)
     for (int64_t i = 0; i < size; ++i) sums[i] += sums[p * size + i];
 

@@ -133,6 +133,16 @@ TEST_CASE("conv2d gives the same bits in every run") {
   CHECK(same_bits(a.b, b.b));
 }
 
+TEST_CASE("conv2d takes no more memory once it has run") {
+  Tensor x = random_tensor({8, 3, 32, 32}), w = random_tensor({32, 3, 3, 3});
+  for (Dtype t : {Dtype::f32, Dtype::f64}) {
+    gradients(x, w, {.padding = 1}, t, 2);
+    const size_t reserved = memory_reserved();
+    for (int i = 0; i < 5; ++i) gradients(x, w, {.padding = 1}, t, 2);
+    CHECK(memory_reserved() == reserved);
+  }
+}
+
 TEST_CASE("conv2d's result and gradients lie channels-last where the input does") {
   Tensor x = random_tensor({2, 3, 5, 4}), w = random_tensor({4, 3, 3, 3});
   Gradients g = gradients(x, w, {}, Dtype::f32, 1, Layout::channels_last);
