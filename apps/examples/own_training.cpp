@@ -1,7 +1,9 @@
-/// A trainer embedded in a program of one's own: fits y = sin(x) with a small network, saves it and reads it back.
+/// A trainer embedded in a program of one's own: fits y = sin(x) with a small network, saves it and reads it back. The
+/// file it saves to may be given; otherwise it goes with the temporary ones.
 #include <tandem/tandem.h>
 
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 using namespace tandem;
@@ -37,8 +39,9 @@ int main(int argc, char** argv) {
     if (step % 100 == 0) std::cout << "step " << step << " loss " << loss.item() << '\n';
   }
 
-  const std::string path = argc > 1 ? argv[1] : "curve.safetensors";
+  const std::string path = argc > 1 ? argv[1] : std::filesystem::temp_directory_path() / "curve.safetensors";
   save(path, net.state_dict());
+  std::cout << "saved as " << path << '\n';
   Curve again;
   again.load_state_dict(load(path).tensors);
   NoGradGuard no_grad;

@@ -1,7 +1,7 @@
-# Turns the C++ of a page into tests. Each ```cpp block becomes a namespace, where it is a program (it has a main, whose
-# result must be 0) or declarations (it starts with #include, struct or class), and otherwise statements that are run.
-# Of a table under "| PyTorch | Tandem |" each row becomes a test of its second cell, in which the names of
-# tests/docs/names.h may be used.
+# Turns the C++ of a page into tests. Each ```cpp block becomes a namespace, where it is a program (it has a main, which
+# runs in a folder of its own and whose result must be 0) or declarations (it starts with #include, struct or class), and
+# otherwise statements that are run. Of a table under "| PyTorch | Tandem |" each row becomes a test of its second cell,
+# in which the names of tests/docs/names.h may be used.
 # usage: awk -v page=NAME -f extract.awk PAGE.md > TEST.cpp
 
 function quoted(s) {
@@ -26,7 +26,8 @@ function finish_block(  name, title) {
   if (block ~ /int main\(/) {
     sub(/int main\(/, "int run(", block)
     sub(/}[ \n]*$/, "  return 0;\n}\n", block)  # which main may leave out
-    body = body "namespace " name " {\n" block "}\nTEST_CASE(" title ") { CHECK(" name "::run() == 0); }\n\n"
+    body = body "namespace " name " {\n" block "}\nTEST_CASE(" title ") {\n" \
+      "tandem::docs::InFolderOfItsOwn guard;\nCHECK(" name "::run() == 0);\n}\n\n"
   } else if (declares) {
     body = body "namespace " name " {\n" block "}\nusing namespace " name ";\n\n"
   } else {

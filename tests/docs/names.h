@@ -1,4 +1,5 @@
-/// The names that the documentation's lines use, freshly made for each of them.
+/// What the tests made of the documentation use: names for its lines, freshly made for each of them, and a folder for
+/// the files that its programs leave.
 #pragma once
 #include "tests/support/temporary_folder.h"
 
@@ -24,6 +25,22 @@ struct Names {
   data::TensorDataset dataset{x, labels};
   test::TemporaryFolder folder;
   std::string path = folder / "model.safetensors";
+};
+
+/// The current folder is a temporary one for as long as this lives.
+class InFolderOfItsOwn {
+ public:
+  InFolderOfItsOwn() { std::filesystem::current_path(folder_.path()); }
+  ~InFolderOfItsOwn() {
+    std::error_code ignored;
+    std::filesystem::current_path(before_, ignored);
+  }
+  InFolderOfItsOwn(const InFolderOfItsOwn&) = delete;
+  InFolderOfItsOwn& operator=(const InFolderOfItsOwn&) = delete;
+
+ private:
+  const std::filesystem::path before_ = std::filesystem::current_path();
+  test::TemporaryFolder folder_;
 };
 
 }  // namespace tandem::docs
