@@ -10,13 +10,15 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
-BUILD = HERE.parent.parent / "build"
+ROOT = HERE.parent.parent
+BUILD = ROOT / "build"
 PROGRAMS = BUILD / "release" / "bin"
 VENV = BUILD / "peers-venv"
 PYTHON = VENV / "bin" / "python"
@@ -45,12 +47,14 @@ def run(command, options, **env):
 
 def tandem(options):
     bench = PROGRAMS / "tandem-bench"
+    version = re.findall(r"TANDEM_VERSION_\w+ (\d+)", (ROOT / "core" / "version.h").read_text(encoding="utf-8"))
+    yield "version", ".".join(version)
     step = run([bench, "step", "--net", "net", "--batch", 128, "--threads", options.threads, "--json"], options)
     yield "net", step["images_s"]
     yield "peak_mb", step["peak_mb"]
     for key, us in run([bench, "toy", "--json"], options).items():
         yield key, us
-    yield "augment", run([bench, "data", "--json"], options)["images_s"]
+    yield "augment", run([bench, "data", "--json"], options)["augment_images_s"]
     yield "start", run([bench, "start", "--json"], options)["start_ms"]
 
 
