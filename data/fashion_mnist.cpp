@@ -9,14 +9,15 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path find(const fs::path& root, const std::string& name) {
-  for (const fs::path& folder : {root, root / "FashionMNIST" / "raw"})
+  const fs::path torchvision = root / "FashionMNIST" / "raw", debian = root / "fashion-mnist";
+  for (const fs::path& folder : {root, torchvision, debian})
     for (const char* ending : {".gz", ""}) {
       std::error_code ignored;
       const fs::path file = folder / (name + ending);
       if (fs::is_regular_file(file, ignored)) return file;
     }
-  throw IoError(message("[FashionMNIST] looked for ", name, ".gz and ", name, " in ", root.string(), " and ",
-                        (root / "FashionMNIST" / "raw").string(),
+  throw IoError(message("[FashionMNIST] looked for ", name, ".gz and ", name, " in ", root.string(), ", ",
+                        torchvision.string(), " and ", debian.string(),
                         "; Debian's package dataset-fashion-mnist puts it into ", kFashionMnistFolder));
 }
 

@@ -19,7 +19,7 @@ struct FashionMNISTOptions {
 };
 
 /// Images u8 [n,1,28,28], or [n,3,32,32], labels 0 to 9 (torchvision.datasets.FashionMNIST). Reads IDX files, gzipped
-/// or not, in `root` or in root/FashionMNIST/raw, where torchvision leaves them.
+/// or not, in `root`, in root/FashionMNIST/raw, where torchvision leaves them, or in root/fashion-mnist.
 class TANDEM_API FashionMNIST : public ImageDataset {
  public:
   /// Throws IoError, saying what was looked for, where a file is missing or not what it should be.

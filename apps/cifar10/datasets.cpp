@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 namespace tandem::cifar10 {
 namespace {
 
-const fs::path kDebianFashionMnist = data::kFashionMnistFolder;
+const fs::path kHere = "data", kDebianFashionMnist = data::kFashionMnistFolder;
 
 std::vector<std::string> names(std::span<const char* const> list) { return {list.begin(), list.end()}; }
 
@@ -54,7 +54,12 @@ bool has_cifar10(const fs::path& root) {
   return false;
 }
 
-bool has_fashion_mnist(const fs::path& root) { return fs::exists(root / "train-images-idx3-ubyte.gz"); }
+bool has_fashion_mnist(const fs::path& root) {
+  for (auto& folder : {root, root / "FashionMNIST" / "raw", root / "fashion-mnist"})
+    for (const char* ending : {".gz", ""})
+      if (fs::exists(folder / message("train-images-idx3-ubyte", ending))) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -62,27 +67,28 @@ Datasets open_datasets(const DataOptions& o, const std::function<void(const std:
   const bool any = o.dataset == "auto";
   if (o.dataset == "synthetic") return synthetic("made-up patterns, as asked for");
   if (!o.data.empty()) {
-    if (o.dataset != "cifar10" && has_fashion_mnist(o.data))
+    if (o.dataset == "fashion-mnist" || (any && !has_cifar10(o.data) && has_fashion_mnist(o.data)))
       return fashion_mnist(o.data, message("Fashion-MNIST from ", o.data, ", the folder asked for"));
-    if (o.dataset == "fashion-mnist") return fashion_mnist(o.data, "");  // says what is missing
     return cifar10(o.data, false, message("CIFAR-10 from ", o.data, ", the folder asked for"), say);
   }
-  if (o.dataset == "fashion-mnist") return fashion_mnist(kDebianFashionMnist, "Fashion-MNIST, as asked for");
-  if (has_cifar10("data")) return cifar10("data", false, "CIFAR-10 from ./data", say);
-  std::string no_download = "downloads are off";
-  if (o.download) {
+  const fs::path fashion = has_fashion_mnist(kHere) ? kHere : kDebianFashionMnist;
+  if (o.dataset == "fashion-mnist")
+    return fashion_mnist(fashion, message("Fashion-MNIST from ", fashion.string(), ", as asked for"));
+
+  std::string trouble = "CIFAR-10 is not in ./data and downloads are off";
+  const bool here = has_cifar10(kHere);
+  if (here || o.download) {
     try {
-      return cifar10("data", true, "CIFAR-10, fetched into ./data", say);
+      return cifar10(kHere, o.download, here ? "CIFAR-10 from ./data" : "CIFAR-10, fetched into ./data", say);
     } catch (const IoError& e) {
       if (!any) throw;
-      no_download = e.what();
+      trouble = message("CIFAR-10 is not ", here ? "whole " : "", "in ./data: ", e.what());
     }
   }
-  check<IoError>(any, "CIFAR-10 is not in ./data, and ", no_download, ": --data DIR says where it is");
-  if (has_fashion_mnist(kDebianFashionMnist))
-    return fashion_mnist(kDebianFashionMnist, message("Fashion-MNIST from ", kDebianFashionMnist.string(),
-                                                      ", since CIFAR-10 is not in ./data and ", no_download));
-  return synthetic(message("made-up patterns, since no data set is on this machine and ", no_download));
+  check<IoError>(any, trouble, "; --data DIR says where it is");
+  if (has_fashion_mnist(fashion))
+    return fashion_mnist(fashion, message("Fashion-MNIST from ", fashion.string(), ", since ", trouble));
+  return synthetic(message("made-up patterns, since there is no Fashion-MNIST and ", trouble));
 }
 
 std::shared_ptr<const data::Dataset> first(std::shared_ptr<const data::Dataset> d, int64_t n) {

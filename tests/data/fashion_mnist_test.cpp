@@ -62,6 +62,10 @@ TEST_CASE("FashionMNIST reads gzipped and plain IDX files") {
   write_file(raw / "train-labels-idx1-ubyte", labels({1, 2, 3}));
   const FashionMNIST train(folder.path() / "elsewhere");
   CHECK(train.images().to_vector<int64_t>() == set.images().to_vector<int64_t>());
+  // Debian's folder or its parent.
+  fs::create_directories(folder.path() / "datasets/fashion-mnist");
+  write_test_set(folder.path() / "datasets/fashion-mnist", gzip(bytes), gzip(labels({7, 0, 9})));
+  CHECK(FashionMNIST(folder.path() / "datasets", {.train = false}).size() == 3);
 }
 
 TEST_CASE("FashionMNIST like CIFAR-10 is padded to 32x32 and repeated to three channels") {
