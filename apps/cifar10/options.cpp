@@ -137,7 +137,8 @@ void add_train(CLI::App& app, TrainOptions& o) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group("Checkpoints");
-  app.add_option("--resume", o.resume, "a checkpoint, or auto: the run folder's last")->group("Checkpoints");
+  app.add_option("--resume", o.resume, "a checkpoint, a run's folder, or auto: this run's last one")
+      ->group("Checkpoints");
   app.add_flag("--force", o.force, "start anew over an existing run")->group("Checkpoints");
   app.add_option("--log-every", o.log_every, "steps between lines of metrics.jsonl")
       ->check(CLI::PositiveNumber)
@@ -182,9 +183,8 @@ int parse(int argc, char** argv, Options& o) {
   } catch (const CLI::ExtrasError& e) {
     const CLI::App& used = app.get_subcommands().empty() ? app : *app.get_subcommands().front();
     std::cerr << "cifar10: " << e.what() << '\n';
-    for (int i = 1; i < argc; ++i)
-      if (std::string word = argv[i];
-          word.starts_with("--") && !used.get_option_no_throw(word.substr(0, word.find('='))))
+    for (const std::string& word : words)  // those of the JSON file too
+      if (word.starts_with("--") && !used.get_option_no_throw(word.substr(0, word.find('='))))
         if (std::string near = nearest(used, word); !near.empty())
           std::cerr << "  " << word << ": did you mean " << near << "?\n";
     return 2;

@@ -28,7 +28,7 @@ struct TrainOptions {
   std::string checkpoint = "runs/cifar10";  // a folder
   int save_every = 0;                       // steps; 0: at the end of each epoch
   int keep = 2;                             // the last k, beside the best
-  std::string resume;                       // empty, auto, or a file
+  std::string resume;                       // empty, auto, a file, or the folder of another run
   bool force = false;
   std::string config;   // a JSON file, read before the rest
   int log_every = 50;   // steps between lines of metrics.jsonl

@@ -3,7 +3,7 @@
 #include "apps/cifar10/testing.h"
 #include "apps/models/models.h"
 
-#include <cstdio>
+#include <charconv>
 #include <cstdlib>
 
 namespace tandem::cifar10 {
@@ -35,11 +35,21 @@ std::unique_ptr<nn::LRScheduler> make_schedule(const TrainOptions& o, nn::Optimi
   return nullptr;
 }
 
-// All digits of a double, so that it comes back as it was.
+// As many digits as bring a double back as it was.
 std::string exactly(double v) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%a", v);
-  return buffer;
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};
+}
+
+// What a resumed run must have in common with the one that it continues, beside what describe() says.
+std::map<std::string, std::string> fixed_options(const TrainOptions& o, int64_t train_images) {
+  return {{"batch-size", std::to_string(o.batch_size)},
+          {"lr", exactly(o.lr)},
+          {"momentum", exactly(o.momentum)},
+          {"weight-decay", exactly(o.weight_decay)},
+          {"seed", std::to_string(o.seed)},
+          {"schedule", o.schedule == "none" ? o.schedule : message(o.schedule, " over ", o.epochs, " epochs")},
+          {"training images", std::to_string(train_images)}};
 }
 
 }  // namespace
@@ -54,6 +64,7 @@ Run::Run(const TrainOptions& o, const Datasets& sets)
       schedule_(make_schedule(o, optimizer_, loader_.size())),
       schedule_by_step_(o.schedule == "onecycle") {
   extra_ = describe(o.net, o.data.normalize, sets);
+  extra_.merge(fixed_options(o, loader_.dataset().size()));
 }
 
 int64_t Run::batch() const { return (loader_.state().sampler.offset + options_.batch_size - 1) / options_.batch_size; }
@@ -105,6 +116,14 @@ void Run::resume() {
   loader_.set_state({d.seed, {d.sampler_seed, d.sampler_epoch, d.sampler_offset}});
   loss_sum_ = std::strtod(extra_["loss_sum"].c_str(), nullptr);
   images_ = std::strtoll(extra_["images"].c_str(), nullptr, 10);
+}
+
+void Run::require_same_options(const std::map<std::string, std::string>& checkpoint) const {
+  std::string differences;
+  for (auto& [name, now] : extra_)
+    if (auto was = checkpoint.find(name); was != checkpoint.end() && was->second != now)
+      differences += message("\n  ", name, ": ", was->second, " there, ", now, " now");
+  check(differences.empty(), "the checkpoint is of a run with other options:", differences);
 }
 
 }  // namespace tandem::cifar10

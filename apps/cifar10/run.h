@@ -33,6 +33,9 @@ class Run {
   nn::Checkpoint state();
   void note();
   void resume();
+  /// Throws Error, listing them, where a checkpoint's options (its extra texts) are not this run's: going on with other
+  /// data, weights or steps would be a run that nobody can repeat.
+  void require_same_options(const std::map<std::string, std::string>& checkpoint) const;
 
   nn::Progress progress;
   nn::Module& net() { return *net_; }

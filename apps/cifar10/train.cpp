@@ -36,7 +36,13 @@ bool resume(Run& run, const TrainOptions& o) {
       say(message("nothing to resume in ", o.checkpoint, ": starting anew"));
       return false;
     }
+  } else if (fs::is_directory(o.resume)) {
+    file = nn::latest_checkpoint(o.resume);
+    check<IoError>(file.has_value(), o.resume, ": no checkpoint in this folder");
   }
+  std::map<std::string, std::string> options;
+  nn::load_checkpoint(*file, {.extra = &options});
+  run.require_same_options(options);
   nn::load_checkpoint(*file, run.state());
   run.resume();
   say(message("resumed from ", *file, ": epoch ", run.progress.epoch + 1, ", step ", run.progress.global_step));
@@ -147,6 +153,7 @@ class Training {
 
 int train(const TrainOptions& o) {
   if (o.threads) set_num_threads(o.threads);
+  if (Device d = parse_device(o.device); d.is_cpu()) set_cpu_devices(d.index + 1);  // there are as many as asked for
   // Before data are fetched: a run that would refuse to start should do so at once.
   if (o.resume.empty() && !o.force)
     check<IoError>(!nn::latest_checkpoint(o.checkpoint), o.checkpoint,

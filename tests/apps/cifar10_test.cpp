@@ -133,6 +133,52 @@ TEST_CASE("cifar10 train: Ctrl-C finishes the step, saves and says how to go on"
   CHECK(read_text(last_checkpoint(tmp / "run")) == read_text(last_checkpoint(tmp / "straight")));
 }
 
+TEST_CASE("cifar10 train: a run is resumed with its own options alone, from a file or a folder") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", small_run(tmp / "run", {"--epochs", "1"})).code == 0);
+  Finished other = run_program("cifar10", small_run(tmp / "run", {"--resume", "auto", "--lr", "0.1", "--net", "mlp"}));
+  CHECK(other.code == 1);
+  CHECK(other.output.find("lr: 0.05 there, 0.1 now") != std::string::npos);
+  CHECK(other.output.find("net: small there, mlp now") != std::string::npos);
+  Finished more = run_program("cifar10", small_run(tmp / "more", {"--resume", tmp / "run", "--workers", "2"}));
+  INFO(more.output);
+  CHECK(more.code == 0);
+  CHECK(more.output.find("epoch 2/2") != std::string::npos);
+}
+
+TEST_CASE("cifar10 train: on a second CPU device") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", small_run(tmp / "first", {"--epochs", "1"})).code == 0);
+  Finished second = run_program("cifar10", small_run(tmp / "second", {"--epochs", "1", "--device", "cpu:1"}));
+  INFO(second.output);
+  REQUIRE(second.code == 0);
+  CHECK(read_text(last_checkpoint(tmp / "second")) == read_text(last_checkpoint(tmp / "first")));
+}
+
+TEST_CASE("cifar10 train: --data takes Fashion-MNIST, its folder or the parent, and says what it took") {
+  TemporaryFolder tmp;
+  const std::string raw = tmp / "FashionMNIST/raw";
+  fs::create_directories(raw);
+  constexpr int kImages = 40;
+  const std::string sizes("\0\0\0\x28\0\0\0\x1c\0\0\0\x1c", 12);
+  for (std::string part : {"train", "t10k"}) {
+    write_text(raw + "/" + part + "-images-idx3-ubyte",
+               std::string("\0\0\x08\x03", 4) + sizes + std::string(kImages * 28 * 28, 'x'));
+    write_text(raw + "/" + part + "-labels-idx1-ubyte",
+               std::string("\0\0\x08\x01", 4) + sizes.substr(0, 4) + std::string(kImages, '\3'));
+  }
+  for (const std::string& folder : {tmp.path(), raw}) {
+    Finished r = run_program("cifar10", {"train", "--data", folder, "--net", "small", "--epochs", "1", "--force",
+                                         "--checkpoint", tmp / "run"});
+    INFO(r.output);
+    CHECK(r.code == 0);
+    CHECK(r.output.find("data: Fashion-MNIST from " + folder + ", the folder asked for") != std::string::npos);
+  }
+  Finished none = run_program("cifar10", {"train", "--data", tmp / "run", "--checkpoint", tmp / "other"});
+  CHECK(none.code == 1);
+  CHECK(none.output.find("cifar-10-batches-bin") != std::string::npos);
+}
+
 TEST_CASE("cifar10 export, eval, predict use a checkpoint") {
   TemporaryFolder tmp;
   REQUIRE(run_program("cifar10", small_run(tmp / "run", {"--epochs", "1"})).code == 0);
@@ -179,6 +225,10 @@ TEST_CASE("cifar10: options are checked, near ones suggested, a JSON file read")
   INFO(r.output);
   REQUIRE(r.code == 0);
   CHECK(metrics(tmp / "run").front()["lr"] == 0.125);
+  write_text(tmp / "misspelt.json", R"({"epoch": 1})");
+  Finished misspelt = run_program("cifar10", {"train", "--config", tmp / "misspelt.json"});
+  CHECK(misspelt.code == 2);
+  CHECK(misspelt.output.find("did you mean --epochs?") != std::string::npos);
   write_text(tmp / "broken.json", "{");
   CHECK(run_program("cifar10", {"train", "--config", tmp / "broken.json"}).code == 2);
 }
