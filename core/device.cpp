@@ -74,8 +74,9 @@ Backend& backend(Device d) {
 }
 
 Stream& current_stream(Device d) {
+  Backend& b = backend(d);  // throws before an index that is too large is used
   if (auto s = context().stream[d.index]) return *s;
-  return backend(d).default_stream(d.index);
+  return b.default_stream(d.index);
 }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {

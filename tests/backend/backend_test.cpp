@@ -41,7 +41,7 @@ TEST_CASE("devices of a backend exist") {
   CHECK(device_count(DeviceKind::cuda) == 2);
   CHECK_NOTHROW(require_device(cuda(1)));
   CHECK_THROWS_WITH_AS(require_device(cuda(2)), "cuda:2: there are 2 devices of this kind", DeviceError);
-  CHECK_THROWS_AS(zeros({2}, {.device = cuda(5)}), DeviceError);
+  for (int index : {2, 63, 64, 255}) CHECK_THROWS_AS(zeros({2}, {.device = cuda(index)}), DeviceError);
 }
 
 TEST_CASE("tensors on another kind of device: made there, brought back, printed") {
