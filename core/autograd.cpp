@@ -35,11 +35,12 @@ bool writes_window(Node* n) { return n->is_leaf && !n->hooks; }
 void Node::run(Tensor&, Targets) {}
 
 void Node::destroy(Node* n) {
-  // Deleting a node drops its inputs; those that die with it wait on this list instead of on the call stack.
-  static thread_local std::vector<Node*> dead;
+  // Deleting a node drops its inputs; those that die with it wait in a list instead of on the call stack. The list is
+  // threaded through the nodes: a container would be gone before the tensors that a program holds in statics.
+  static thread_local Node* dead = nullptr;
   static thread_local bool draining = false;
   if (draining) {
-    dead.push_back(n);
+    n->next_dead = std::exchange(dead, n);
     return;
   }
   if (n->is_leaf) {
@@ -48,9 +49,8 @@ void Node::destroy(Node* n) {
   }
   draining = true;
   delete n;
-  while (!dead.empty()) {
-    Node* next = dead.back();
-    dead.pop_back();
+  while (Node* next = dead) {
+    dead = next->next_dead;
     delete next;
   }
   draining = false;

@@ -72,6 +72,7 @@ struct TANDEM_API Node {
   Meta meta;    // of the result
   Tensor grad;  // accumulates during a backward
   std::unique_ptr<std::vector<HookEntry>> hooks;
+  Node* next_dead = nullptr;  // see destroy
   std::array<Ref<Node>, 3> few;
   std::unique_ptr<Ref<Node>[]> many;
 

@@ -1,4 +1,5 @@
 // The tape and the engine: what gradients are, where they go, and when things are freed.
+#include "tests/support/child.h"
 #include "tests/support/op_case.h"
 
 #include <tandem/core/autograd.h>
@@ -253,6 +254,17 @@ TEST_CASE("100,000 nodes in a row: recorded, run backward, destroyed, all withou
   sum(y).backward();
   CHECK(x.grad().to_vector() == std::vector<float>{1024 + 10000, 1024 + 10000});
 }
+
+// Destroyed after the thread's own variables are gone.
+static Tensor held_to_the_end;
+
+TEST_CASE("child: a graph is held by a static tensor" * doctest::skip()) {
+  Tensor x = leaf({2});
+  held_to_the_end = x;
+  for (int i = 0; i < 100; ++i) held_to_the_end = held_to_the_end + x;
+}
+
+TEST_CASE("a graph may outlive main") { CHECK(passes_in_child("child: a graph is held by a static tensor", {})); }
 
 TEST_CASE("what a closure holds is freed as soon as it has run") {
   float memory[2] = {1, 2};
