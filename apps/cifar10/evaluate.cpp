@@ -9,8 +9,10 @@ namespace tandem::cifar10 {
 int evaluate(const EvalOptions& o) {
   if (o.threads) set_num_threads(o.threads);
   Trained t = load_trained(o.checkpoint);
-  Datasets sets = open_datasets(o.data, [](const std::string& line) { std::cout << line << std::endl; });
-  std::cout << "checkpoint: " << t.file << "\ndata: " << sets.why << std::endl;
+  DataOptions wanted = o.data;
+  if (wanted.dataset == "auto") wanted.dataset = t.dataset;
+  Datasets sets = open_datasets(wanted, [](const std::string& line) { std::cout << line << std::endl; });
+  std::cout << "checkpoint: " << t.file << ", trained on " << t.dataset << "\ndata: " << sets.why << std::endl;
   data::DataLoader loader(sets.test, {.batch_size = o.batch_size, .transform = test_transform(t.normalize)});
   Accuracy a = accuracy(*t.net, loader, current_device());
   for (size_t k = 0; k < a.all.size(); ++k)

@@ -72,23 +72,23 @@ std::string nearest(const CLI::App& app, std::string wrong) {
   return best;
 }
 
-void add_data(CLI::App& app, DataOptions& o) {
+void add_data(CLI::App& app, DataOptions& o, const char* what) {
   app.add_option("--data", o.data, "folder of the data set, or its parent")->envname("TANDEM_DATA")->group("Data");
-  app.add_option("--dataset", o.dataset, "insist on one data set")
+  app.add_option("--dataset", o.dataset, what)
       ->check(CLI::IsMember({"auto", "cifar10", "fashion-mnist", "synthetic"}))
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--normalize", o.normalize, "half: mean and std 0.5; cifar10: that set's own")
-      ->check(CLI::IsMember({"half", "cifar10"}))
-      ->capture_default_str()
-      ->group("Data");
-  app.add_flag("--download,!--no-download", o.download, "fetch CIFAR-10 where it is missing")
-      ->capture_default_str()
+  app.add_flag_callback(
+         "--no-download", [&o] { o.download = false; }, "do not fetch CIFAR-10 where it is missing")
       ->group("Data");
 }
 
 void add_train(CLI::App& app, TrainOptions& o) {
-  add_data(app, o.data);
+  add_data(app, o.data, "insist on one data set; auto: the best that is to be had");
+  app.add_option("--normalize", o.normalize, "half: mean and std 0.5; cifar10: that set's own")
+      ->check(CLI::IsMember({"half", "cifar10"}))
+      ->capture_default_str()
+      ->group("Data");
   app.add_option("--workers", o.workers, "loader threads")
       ->check(CLI::Range(0, 64))
       ->capture_default_str()
@@ -159,7 +159,7 @@ int parse(int argc, char** argv, Options& o) {
   add_train(train, o.train);
 
   CLI::App& eval = *app.add_subcommand("eval", "test accuracy of a checkpoint");
-  add_data(eval, o.eval.data);
+  add_data(eval, o.eval.data, "which data set; auto: what the checkpoint was trained on");
   eval.add_option("--checkpoint", o.eval.checkpoint, "a file, or a run's folder")->capture_default_str();
   eval.add_option("--batch-size", o.eval.batch_size)->check(CLI::PositiveNumber)->capture_default_str();
   eval.add_option("--threads", o.eval.threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();

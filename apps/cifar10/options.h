@@ -8,14 +8,14 @@
 namespace tandem::cifar10 {
 
 struct DataOptions {
-  std::string data;                // folder; empty: TANDEM_DATA, ./data, download, ...
-  std::string dataset = "auto";    // auto, cifar10, fashion-mnist, synthetic
-  std::string normalize = "half";  // half: mean and std 0.5; cifar10: the set's own
+  std::string data;              // folder; empty: TANDEM_DATA, ./data, download, ...
+  std::string dataset = "auto";  // auto, cifar10, fashion-mnist, synthetic
   bool download = true;
 };
 
 struct TrainOptions {
   DataOptions data;
+  std::string normalize = "half";  // half: mean and std 0.5; cifar10: that set's own
   std::string net = "net";
   int epochs = 10;
   int batch_size = 128;

@@ -21,7 +21,7 @@ data::DataLoaderOptions loader_options(const TrainOptions& o) {
           .shuffle = true,
           .num_workers = o.workers,
           .seed = o.seed,
-          .transform = train_transform(o.data.normalize)};
+          .transform = train_transform(o.normalize)};
 }
 
 std::unique_ptr<nn::LRScheduler> make_schedule(const TrainOptions& o, nn::Optimizer& optimizer, int64_t batches) {
@@ -60,10 +60,10 @@ Run::Run(const TrainOptions& o, const Datasets& sets)
       net_(seeded_net(o, device_)),
       optimizer_(net_->parameters(), {.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay}),
       loader_(first(sets.train, o.limit_train), loader_options(o)),
-      test_loader_(first(sets.test, o.limit_test), {.batch_size = 500, .transform = test_transform(o.data.normalize)}),
+      test_loader_(first(sets.test, o.limit_test), {.batch_size = 500, .transform = test_transform(o.normalize)}),
       schedule_(make_schedule(o, optimizer_, loader_.size())),
       schedule_by_step_(o.schedule == "onecycle") {
-  extra_ = describe(o.net, o.data.normalize, sets);
+  extra_ = describe(o.net, o.normalize, sets);
   extra_.merge(fixed_options(o, loader_.dataset().size()));
 }
 

@@ -57,6 +57,7 @@ Trained load_trained(const std::string& where) {
   t.net = models::make(extra["net"]);
   nn::load_checkpoint(t.file, {.model = t.net.get()});
   t.net->eval();
+  t.dataset = extra["dataset"];
   t.normalize = extra["normalize"];
   std::istringstream classes(extra["classes"]);
   for (std::string c; std::getline(classes, c, ',');) t.classes.push_back(c);

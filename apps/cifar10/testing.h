@@ -23,7 +23,7 @@ std::map<std::string, std::string> describe(const std::string& net, const std::s
 struct Trained {
   std::string file;
   std::unique_ptr<nn::Module> net;  // in evaluation mode
-  std::string normalize;
+  std::string dataset, normalize;
   std::vector<std::string> classes;
 };
 
