@@ -6,24 +6,24 @@ namespace {
 constexpr size_t kMomentumBuffer = 0;
 }
 
-std::vector<ParamGroup::Option> SgdGroup::options() {
+std::vector<ParamGroup::Option> SGDGroup::options() {
   auto list = ParamGroup::options();
   list.insert(list.end(), {{"momentum", &momentum}, {"dampening", &dampening}, {"nesterov", &nesterov}});
   return list;
 }
 
-SGD::SGD(std::vector<Tensor> params, SgdOptions o)
+SGD::SGD(std::vector<Tensor> params, SGDOptions o)
     : Optimizer({.name = "SGD", .state_names = {"momentum_buffer"}, .options = kSgdOptions}) {
   add_param_group(std::move(params), o);
 }
 
-void SGD::add_param_group(std::vector<Tensor> params, SgdOptions o) {
+void SGD::add_param_group(std::vector<Tensor> params, SGDOptions o) {
   check(o.lr >= 0, "[SGD] lr is ", o.lr, ", and may not be negative");
   check(o.momentum >= 0, "[SGD] momentum is ", o.momentum, ", and may not be negative");
   check(o.weight_decay >= 0, "[SGD] weight_decay is ", o.weight_decay, ", and may not be negative");
   check(!o.nesterov || (o.momentum > 0 && o.dampening == 0), "[SGD] nesterov wants momentum and no dampening, got ",
         o.momentum, " and ", o.dampening);
-  auto group = std::make_unique<SgdGroup>();
+  auto group = std::make_unique<SGDGroup>();
   group->params = std::move(params);
   group->lr = o.lr;
   group->momentum = o.momentum;
@@ -35,11 +35,11 @@ void SGD::add_param_group(std::vector<Tensor> params, SgdOptions o) {
 }
 
 bool SGD::needs_state(const ParamGroup& group, size_t) const {
-  return static_cast<const SgdGroup&>(group).momentum != 0;
+  return static_cast<const SGDGroup&>(group).momentum != 0;
 }
 
 void SGD::write_options(const ParamGroup& group, double* to) const {
-  auto& g = static_cast<const SgdGroup&>(group);
+  auto& g = static_cast<const SGDGroup&>(group);
   to[kSgdLr] = g.lr;
   to[kSgdMomentum] = g.momentum;
   to[kSgdDampening] = g.dampening;

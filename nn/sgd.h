@@ -4,7 +4,7 @@
 
 namespace tandem::nn {
 
-struct SgdOptions {
+struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0;
   double dampening = 0;
@@ -13,7 +13,7 @@ struct SgdOptions {
   bool maximize = false;
 };
 
-struct TANDEM_API SgdGroup final : ParamGroup {
+struct TANDEM_API SGDGroup final : ParamGroup {
   double momentum = 0, dampening = 0;
   bool nesterov = false;
   std::vector<Option> options() override;
@@ -29,12 +29,12 @@ class TANDEM_API SGD final : public Optimizer {
  public:
   /// Throws Error for a negative lr, momentum or weight decay, for nesterov without momentum or with dampening, and for
   /// parameters that Optimizer does not take.
-  explicit SGD(std::vector<Tensor> params, SgdOptions options = {});
+  explicit SGD(std::vector<Tensor> params, SGDOptions options = {});
   /// One more group, with options of its own (torch.optim.Optimizer.add_param_group).
-  void add_param_group(std::vector<Tensor> params, SgdOptions options);
+  void add_param_group(std::vector<Tensor> params, SGDOptions options);
 
   auto param_groups() {
-    return groups_ | std::views::transform([](auto& g) -> SgdGroup& { return static_cast<SgdGroup&>(*g); });
+    return groups_ | std::views::transform([](auto& g) -> SGDGroup& { return static_cast<SGDGroup&>(*g); });
   }
 
  private:

@@ -57,7 +57,7 @@ double mlp() {
 
 int toy(bool json) {
   set_num_threads(1);
-  nlohmann::ordered_json r = {{"linear_sgd", linear<nn::SGD>(nn::SgdOptions{.lr = 0.01})},
+  nlohmann::ordered_json r = {{"linear_sgd", linear<nn::SGD>(nn::SGDOptions{.lr = 0.01})},
                               {"linear_adam", linear<nn::Adam>(nn::AdamOptions{.lr = 0.01})},
                               {"mlp_sgd_mom", mlp()}};
   if (json) {

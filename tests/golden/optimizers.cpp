@@ -79,7 +79,7 @@ nn::OneCycleLR::Options one_cycle_options(const json& args) {
 std::unique_ptr<nn::Optimizer> make_optimizer(const json& spec, std::vector<Tensor> parameters) {
   const std::string type = spec.at("type");
   if (type == "SGD") {
-    nn::SgdOptions o;
+    nn::SGDOptions o;
     read_common(spec, o)
         .read("momentum", o.momentum)
         .read("dampening", o.dampening)

@@ -51,7 +51,7 @@ using MakeScheduler = std::function<std::unique_ptr<nn::LRScheduler>(nn::Optimiz
 
 std::unique_ptr<nn::Optimizer> sgd(std::vector<Tensor> p) {
   return std::make_unique<nn::SGD>(std::move(p),
-                                   nn::SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
+                                   nn::SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
 }
 std::unique_ptr<nn::Optimizer> adam(std::vector<Tensor> p) {
   return std::make_unique<nn::Adam>(std::move(p), nn::AdamOptions{.lr = 0.01, .amsgrad = true});
