@@ -45,6 +45,8 @@ std::map<std::string, std::string> describe(const std::string& net, const std::s
 Trained load_trained(const std::string& where) {
   Trained t;
   t.file = where;
+  check<IoError>(std::filesystem::exists(where), where,
+                 ": there is no such checkpoint; `cifar10 train` makes one, --checkpoint says where it is");
   if (std::filesystem::is_directory(where)) {
     auto found = nn::best_checkpoint(where);
     if (!found) found = nn::latest_checkpoint(where);

@@ -182,6 +182,9 @@ TEST_CASE("cifar10 train: --data takes Fashion-MNIST, its folder or the parent, 
 TEST_CASE("cifar10 export, eval, predict use a checkpoint") {
   TemporaryFolder tmp;
   REQUIRE(run_program("cifar10", small_run(tmp / "run", {"--epochs", "1"})).code == 0);
+  Finished none = run_program("cifar10", {"eval", "--checkpoint", tmp / "nowhere"});
+  CHECK(none.code == 1);
+  CHECK(none.output.find("nowhere: there is no such checkpoint") != std::string::npos);
   Finished e = run_program("cifar10", {"export", "--checkpoint", tmp / "run", "--out", tmp / "net.safetensors"});
   INFO(e.output);
   REQUIRE(e.code == 0);
