@@ -54,9 +54,4 @@ class DetectAnomalyGuard {
   bool was_;
 };
 
-/// fn(inputs), keeping only the inputs: backward runs fn again instead of what it would have saved
-/// (torch.utils.checkpoint.checkpoint; random draws are repeated). fn runs once at the call, too, with the tape, to
-/// learn which parameters it uses.
-TANDEM_API Tensor checkpoint(std::function<Tensor(std::span<const Tensor>)> fn, const std::vector<Tensor>& inputs);
-
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include "tests/support/op_case.h"
 
 #include <tandem/core/autograd.h>
+#include <tandem/core/checkpoint.h>
 #include <tandem/core/generator.h>
 #include <tandem/ops/binary.h>
 #include <tandem/ops/dropout.h>
