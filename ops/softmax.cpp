@@ -17,7 +17,8 @@ constexpr OpId kSoftmax{"softmax"}, kLogSoftmax{"log_softmax"};
 // A dense tensor as [outer, n, inner], n along `dim` in either layout.
 Tensor blocks_along(const Tensor& x, int dim) {
   const int64_t n = x.dim() ? x.shape()[dim] : 1;
-  const int64_t inner = n > 1 ? x.strides()[dim] : 1, outer = n ? x.numel() / (n * inner) : 0;
+  if (x.numel() == 0) return x.alias({0, n, 1}, {n, 1, 1}, x.impl()->offset);
+  const int64_t inner = n > 1 ? x.strides()[dim] : 1, outer = x.numel() / (n * inner);
   return x.alias({outer, n, inner}, {n * inner, inner, 1}, x.impl()->offset);
 }
 

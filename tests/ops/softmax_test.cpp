@@ -75,6 +75,7 @@ TEST_CASE("softmax of nothing") {
   y.backward(y.detach());
   CHECK(x.grad().shape() == Dims{0, 3});
   CHECK(log_softmax(zeros({3, 0}), 1).shape() == Dims{3, 0});
+  for (int dim = 0; dim < 3; ++dim) CHECK(softmax(zeros({2, 3, 0}), dim).shape() == Dims{2, 3, 0});
 }
 
 TEST_CASE("softmax keeps the layout, and says what does not fit") {
