@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace tandem {
 
@@ -124,6 +125,11 @@ void pool_row(const Geometry& g, const T* image, int64_t i, T* y, Winner* k) {
     };
     if (g.is_2x2() && rows.begin == 0 && rows.end == 2 && cols.begin == 0 && cols.end == 2) {
       pool_2x2(pixel(0, 0), pixel(1, 0), y, k, g.c);
+      continue;
+    }
+    if (rows.begin >= rows.end || cols.begin >= cols.end) {  // dilation steps over the whole image: padding alone
+      std::fill_n(y, g.c, -std::numeric_limits<T>::infinity());
+      if (k) std::fill_n(k, g.c, Winner(-1));  // no pixel's number
       continue;
     }
     std::copy_n(pixel(rows.begin, cols.begin), g.c, y);

@@ -142,6 +142,14 @@ TEST_CASE("NaN and -inf in max_pool2d") {
   CHECK(all.grad().to_vector() == std::vector<float>{1, 1, 0, 1, 1, 0, 0, 0, 0});
 }
 
+TEST_CASE("a window that dilation carries over the whole image holds padding alone") {
+  Tensor x = full({1, 2, 1, 3}, 5, {.requires_grad = true});
+  Tensor y = max_pool2d(x, {2, 1}, {.stride = 1, .padding = {1, 0}, .dilation = 2});
+  CHECK(y.to_vector() == std::vector<float>(6, -INFINITY));
+  y.backward(ones(y.shape()));
+  CHECK(x.grad().to_vector() == std::vector<float>(6, 0));
+}
+
 TEST_CASE("max_pool2d without gradients") {
   NoGradGuard no_grad;
   Tensor x = random_tensor({1, 2, 5, 5}, {.requires_grad = true});
