@@ -85,6 +85,7 @@ Tensor& Tensor::add_(const Tensor& other_in, double alpha) {
   auto [x, other] = enter(kAdd, *this, other_in);
   require_same_device("add_", {&x, &other});
   require_fits("add_", x, other);
+  check<DtypeError>(is_floating(x.dtype()) || alpha == std::trunc(alpha), "[add_] alpha ", alpha, " for ", x.dtype());
   if (require_changeable("add_", x, {other}))
     recorded(x, [&](const Tensor& before) { return add(before, x.is_same(other) ? before : other, alpha); });
   else

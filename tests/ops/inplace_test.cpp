@@ -62,6 +62,7 @@ TEST_CASE("other dtypes are converted, but floats do not go into integers") {
   n.mul_(2);
   CHECK(n.to_vector<int64_t>() == std::vector<int64_t>{12, 16});
   CHECK_THROWS_AS(n.add_(ones({2})), DtypeError);
+  CHECK_THROWS_AS(n.add_(tensor<int32_t>({5, 6}), 0.5), DtypeError);
   CHECK_THROWS_AS(n.mul_(1.5), DtypeError);
   n.copy_(full({2}, 3.7));  // copy_ cuts
   CHECK(n.to_vector<int64_t>() == std::vector<int64_t>{3, 3});
