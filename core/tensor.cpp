@@ -66,9 +66,9 @@ int Tensor::register_hook(GradHook hook) const {
   check(requires_grad(), "[register_hook] this tensor does not require grad");
   auto& hooks = p_->node->hooks;
   if (!hooks) hooks = std::make_unique<std::vector<HookEntry>>();
-  int id = hooks->empty() ? 0 : hooks->back().id + 1;
-  hooks->push_back({id, std::move(hook)});
-  return id;
+  static std::atomic<int> next_id{0};  // never given twice, so that a stale number removes nobody else's hook
+  hooks->push_back({next_id++, std::move(hook)});
+  return hooks->back().id;
 }
 
 void Tensor::remove_hook(int id) const {
@@ -107,10 +107,21 @@ void Tensor::copy_out(void* to, Dtype dtype) const {
   copy_into({out, 0}, host);
 }
 
+namespace {
+// Of a tensor of this shape. Throws ShapeError where there is no such number.
+size_t bytes_of(const char* op, const Dims& shape, Dtype dtype) {
+  auto bytes = int64_t(size_of(dtype));
+  for (int64_t n : shape) {
+    check<ShapeError>(n >= 0, "[", op, "] negative size in ", shape);
+    check<ShapeError>(!__builtin_mul_overflow(bytes, n, &bytes), "[", op, "] ", shape, " of ", dtype,
+                      " takes more bytes than can be counted");
+  }
+  return size_t(bytes);
+}
+}  // namespace
+
 Tensor empty(const Dims& shape, TensorOptions o) {
-  for (int64_t n : shape) check<ShapeError>(n >= 0, "[empty] negative size in ", shape);
-  size_t bytes = size_t(shape.numel()) * size_of(o.dtype);
-  Tensor t(Storage::make(bytes, o.device), shape, dense_strides(shape, o.layout), o.dtype);
+  Tensor t(Storage::make(bytes_of("empty", shape, o.dtype), o.device), shape, dense_strides(shape, o.layout), o.dtype);
   if (o.requires_grad) t.set_requires_grad();
   return t;
 }
@@ -130,8 +141,9 @@ Tensor zeros_like(const Tensor& t) { return zeros(t.shape(), t.options()); }
 Tensor ones_like(const Tensor& t) { return ones(t.shape(), t.options()); }
 
 Tensor arange(double start, double end, double step, TensorOptions o) {
-  check(step != 0 && (end - start) / step >= 0, "[arange] from ", start, " to ", end, " by ", step);
-  auto n = int64_t(std::ceil((end - start) / step));
+  const double steps = (end - start) / step;
+  check(step != 0 && steps >= 0 && std::isfinite(steps), "[arange] from ", start, " to ", end, " by ", step);
+  auto n = int64_t(std::ceil(steps));
   std::vector<double> v(static_cast<size_t>(n));
   for (size_t i = 0; i < v.size(); ++i) v[i] = start + double(i) * step;
   Tensor host = from_vector(v, {n}, {.device = cpu()});
@@ -154,8 +166,7 @@ Tensor detail::from_host(const void* data, size_t count, Dtype dtype, const Dims
 }
 
 Tensor from_blob(void* data, const Dims& shape, std::function<void(void*)> deleter, TensorOptions o) {
-  size_t bytes = size_t(shape.numel()) * size_of(o.dtype);
-  auto s = Storage::foreign(data, bytes, o.device, std::move(deleter));
+  auto s = Storage::foreign(data, bytes_of("from_blob", shape, o.dtype), o.device, std::move(deleter));
   Tensor t(std::move(s), shape, dense_strides(shape, o.layout), o.dtype);
   if (o.requires_grad) t.set_requires_grad();
   return t;

@@ -32,6 +32,13 @@ TEST_CASE("new tensors: shape, dtype, layout, values") {
   CHECK(zeros({}).numel() == 1);
   CHECK(zeros({0, 3}).to_vector().empty());
   CHECK_THROWS_WITH_AS(empty({2, -1}), "[empty] negative size in [2,-1]", ShapeError);
+  const int64_t big = int64_t(1) << 32;
+  CHECK_THROWS_WITH_AS(empty({big, big}), "[empty] [4294967296,4294967296] of f32 takes more bytes than can be counted",
+                       ShapeError);
+  float one = 1;
+  CHECK_THROWS_AS(from_blob(&one, {big, big}, {}), ShapeError);
+  CHECK_THROWS_AS(from_blob(&one, {-1}, {}), ShapeError);
+  CHECK_THROWS_AS(arange(0, INFINITY), Error);
 
   Tensor like = zeros({2, 3, 4, 5}, {.dtype = Dtype::f64, .layout = Layout::channels_last});
   for (const Tensor& t : {empty_like(like), zeros_like(like), ones_like(like)}) {
