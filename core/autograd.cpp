@@ -16,9 +16,13 @@ Tensor fresh(const Meta& m) {
   return Tensor(std::move(s), m.shape, m.strides, m.dtype);
 }
 
+// Leaves whose windows the closure now running was the first to ask for: should it throw, they hold nothing.
+thread_local std::vector<Leaf*> opened;
+
 Out window_out(Leaf& l) {
   Tensor& w = l.ensure_window();
   float beta = l.written ? 1.f : 0.f;
+  if (!l.written) opened.push_back(&l);
   l.written = true;
   w.storage()->bump();
   return {w, beta};
@@ -157,6 +161,11 @@ struct Schedule {
   }
 };
 
+void require_alive(const Node* n) {
+  check(!n->freed, "[", n->name,
+        "] this part of the graph was freed by an earlier backward; retain_graph = true keeps it");
+}
+
 // All nodes the roots reach, and the leaves with their uses counted. No recursion.
 void collect(std::span<const Tensor> roots, Schedule& s) {
   const uint64_t mark = next_seq();
@@ -179,8 +188,7 @@ void collect(std::span<const Tensor> roots, Schedule& s) {
     if (r.node()) visit(r.node().get());
   for (size_t i = 0; i < s.nodes.size(); ++i) {
     Node* n = s.nodes[i];
-    check(!n->freed, "[", n->name,
-          "] this part of the graph was freed by an earlier backward; retain_graph = true keeps it");
+    require_alive(n);
     for (int k = 0; k < n->n_inputs; ++k)
       if (Node* in = n->inputs()[k].get()) visit(in);
   }
@@ -211,9 +219,18 @@ std::vector<Leaf*> in_finish_order(std::span<const Tensor> roots, Schedule& s) {
 }
 
 Tensor run_hooks(Node* n, Tensor g) {
-  for (size_t i = 0; n->hooks && i < n->hooks->size(); ++i) {
-    GradHook hook = (*n->hooks)[i].hook;  // a copy: it may remove itself
-    if (Tensor r = hook(g)) g = r;
+  if (!n->hooks) return g;
+  const std::vector<HookEntry> hooks = *n->hooks;  // a copy: they may remove themselves
+  for (auto& h : hooks) {
+    Tensor r = h.hook(g);
+    if (!r) continue;
+    check<ShapeError>(r.shape() == n->meta.shape, "[register_hook] a hook made a gradient of shape ", r.shape(),
+                      " for a tensor of shape ", n->meta.shape);
+    check<DtypeError>(r.dtype() == n->meta.dtype, "[register_hook] a hook made a gradient of ", r.dtype(),
+                      " for a tensor of ", n->meta.dtype);
+    check<DeviceError>(r.device() == n->meta.device, "[register_hook] a hook made a gradient on ", r.device(),
+                       " for a tensor on ", n->meta.device);
+    g = std::move(r);
   }
   return g;
 }
@@ -327,7 +344,15 @@ void run_schedule(std::span<const Tensor> roots, std::span<const Tensor> grads, 
         t = many.data();
       }
       for (size_t j = 0; j < k; ++j) t[j] = Target(n->inputs()[j].get());
-      n->run(gy, Targets(t, k));
+      require_alive(n);  // a backward inside a closure may have come by
+      opened.clear();
+      try {
+        n->run(gy, Targets(t, k));
+      } catch (...) {
+        for (Leaf* l : opened) l->written = false;
+        throw;
+      }
+      opened.clear();
       if (anomaly) require_finite_inputs(n);
     }
     if (!o.retain_graph) n->drop();
@@ -353,9 +378,9 @@ void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, Back
   static thread_local Schedule spare;  // its vectors keep their memory from step to step
   Schedule s = std::move(spare);
   s.clear();
-  collect(roots, s);
   {
     BackwardScope scope(s, o);
+    collect(roots, s);
     if (o.nested) {
       run_schedule(roots, grads, s, o);
     } else {

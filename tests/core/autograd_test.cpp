@@ -377,3 +377,24 @@ TEST_CASE("threads run forward and backward side by side") {
     CHECK(same_bits(w.grad(), again.grad()));
   }
 }
+
+TEST_CASE("a closure that throws leaves no gradient in windows that it had only begun to write") {
+  Tensor a = leaf({2}), b = leaf({2});
+  sum(b).backward();
+  bool fail = true;
+  auto run = [&] {
+    Tensor y = record("fails", zeros({2}, {.dtype = Dtype::f64}), {a, b}, [&fail](Tensor& gy, Targets t) {
+      Out of_a = t[0].out();
+      t[1].give(gy);
+      if (fail) throw Error("no memory");
+      copy_into(of_a, gy);
+    });
+    sum(y).backward();
+  };
+  CHECK_THROWS_WITH_AS(run(), "no memory", Error);
+  CHECK_FALSE(a.grad().defined());
+  CHECK(b.grad().defined());
+  fail = false;
+  run();
+  CHECK(a.grad().to_vector() == std::vector<float>{1, 1});
+}

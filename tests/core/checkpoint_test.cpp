@@ -193,3 +193,18 @@ TEST_CASE("an exception in the second run reaches the caller, and the generator 
   CHECK(default_generator().state() == state);
   CHECK(context().grad);
 }
+
+TEST_CASE("a result that a checkpointed part shares with the rest must be one of its inputs") {
+  Tensor x = ones({2}, {.requires_grad = true});
+  Tensor h = x * 2.0;
+  auto captures = [&h](std::span<const Tensor> in) { return in[0] * h; };
+  Tensor y = sum(checkpoint(captures, {x})) + sum(h);
+  CHECK_THROWS_WITH_AS(y.backward(),
+                       "[mul] this part of the graph was freed by an earlier backward; retain_graph = true keeps it",
+                       Error);
+  h = x * 2.0;
+  auto takes = [](std::span<const Tensor> in) { return in[0] * in[1]; };
+  x.zero_grad();
+  (sum(checkpoint(takes, {x, h})) + sum(h)).backward();
+  CHECK(x.grad().to_vector() == std::vector<float>{6, 6});
+}

@@ -118,3 +118,43 @@ TEST_CASE("what a hook gets stays as it is, whatever happens afterwards") {
   sum(x * 5.0).backward();
   CHECK(kept.to_vector() == Values{2, 2});
 }
+
+TEST_CASE("a hook that removes itself does not keep the next one from being called") {
+  Tensor x = leaf({1});
+  int id = 0, calls = 0;
+  id = x.register_hook([&](const Tensor&) {
+    x.remove_hook(id);
+    return Tensor();
+  });
+  x.register_hook([&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
+  sum(x * 2.0).backward();
+  CHECK(calls == 1);
+}
+
+TEST_CASE("the number of a removed hook is not given again") {
+  Tensor x = leaf({1});
+  int calls = 0;
+  const int stale = x.register_hook([](const Tensor&) { return Tensor(); });
+  x.remove_hook(stale);
+  x.register_hook([&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
+  x.remove_hook(stale);
+  sum(x).backward();
+  CHECK(calls == 1);
+}
+
+TEST_CASE("a hook's gradient must be of its tensor's shape and type") {
+  Tensor x = leaf({1, 2}), y = x * 3.0;
+  const int id = y.register_hook([](const Tensor&) { return ones({3}); });
+  CHECK_THROWS_WITH_AS(sum(y).backward({}, true),
+                       "[register_hook] a hook made a gradient of shape [3] for a tensor of shape [2]", ShapeError);
+  y.remove_hook(id);
+  y.register_hook([](const Tensor& g) { return g.to(Dtype::f64); });
+  CHECK_THROWS_AS(sum(y * 1.0).backward(), DtypeError);
+  CHECK_FALSE(x.grad().defined());
+}
