@@ -53,27 +53,24 @@ template <class T>
 void by_dots(const Product<T>& p) {
   const LeftSteps<T> step(p.a);
   with_short(p.k, [&](auto k) {
+    auto column_of_c = [&](int64_t j, const T* b) {
+      const T bias = p.bias ? p.bias[j] : T(0);
+      for (int64_t i = 0; i < p.m; ++i) {
+        const T* a = p.a.data + i * step.row;
+        T s = bias;
+        for (int64_t l = 0; l < k; ++l) s += a[l * step.col] * b[l];
+        T& c = p.c[i * p.c_stride + j];
+        c = p.add ? c + s : s;
+      }
+    };
     for (int64_t j = 0; j < p.n; ++j) {
       const T* b = p.b.data + j * p.b.stride;
-      const T bias = p.bias ? p.bias[j] : T(0);
-      if constexpr (!std::is_same_v<decltype(k), int64_t>) {
-        T column[k];
-        for (int64_t l = 0; l < k; ++l) column[l] = b[l];
-        for (int64_t i = 0; i < p.m; ++i) {
-          const T* a = p.a.data + i * step.row;
-          T s = bias;
-          for (int64_t l = 0; l < k; ++l) s += a[l * step.col] * column[l];
-          T& c = p.c[i * p.c_stride + j];
-          c = p.add ? c + s : s;
-        }
+      if constexpr (std::is_same_v<decltype(k), int64_t>) {
+        column_of_c(j, b);
       } else {
-        for (int64_t i = 0; i < p.m; ++i) {
-          const T* a = p.a.data + i * step.row;
-          T s = bias;
-          for (int64_t l = 0; l < k; ++l) s += a[l * step.col] * b[l];
-          T& c = p.c[i * p.c_stride + j];
-          c = p.add ? c + s : s;
-        }
+        T column[k];  // in registers, which stores to c can't change
+        for (int64_t l = 0; l < k; ++l) column[l] = b[l];
+        column_of_c(j, column);
       }
     }
   });
