@@ -52,13 +52,13 @@ void relu_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& y) {
 #pragma omp simd
         for (int64_t i = a; i < b; ++i) {
           T gi = g[i];  // loaded first: g++ does not vectorise the load inside the choice
-          q[i] += v[i] > T(0) ? gi : T(0);
+          q[i] += v[i] <= T(0) ? T(0) : gi;
         }
       } else {
 #pragma omp simd
         for (int64_t i = a; i < b; ++i) {
           T gi = g[i];
-          q[i] = v[i] > T(0) ? gi : T(0);
+          q[i] = v[i] <= T(0) ? T(0) : gi;
         }
       }
     });

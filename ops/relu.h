@@ -6,11 +6,11 @@
 namespace tandem {
 
 inline constinit TANDEM_API KernelSlot<void(Tensor& y, const Tensor& x)> relu_forward{"relu_forward"};  // y may be x
-/// gx = gy where y > 0, else 0; gx may be gy.
+/// gx = 0 where y <= 0, else gy (so that a NaN's gradient passes); gx may be gy.
 inline constinit TANDEM_API KernelSlot<void(Out gx, const Tensor& gy, const Tensor& y)> relu_backward_data{
     "relu_backward_data"};
 
-/// torch.nn.functional.relu; any shape, floating; the gradient at 0 is 0, NaN stays NaN.
+/// torch.nn.functional.relu; any shape, floating; the gradient at 0 is 0; NaN stays NaN, and its gradient passes.
 TANDEM_API Tensor relu(Tensor x);
 
 }  // namespace tandem

@@ -33,6 +33,7 @@ TEST_CASE("relu keeps NaN, and its gradient at 0 is 0") {
   y.backward(ones({4}));
   CHECK(x.grad().to_vector()[1] == 0);
   CHECK(x.grad().to_vector()[2] == 1);
+  CHECK(x.grad().to_vector()[3] == 1);  // as PyTorch's threshold_backward
 }
 
 TEST_CASE("relu writes over a temporary and over nothing else") {
