@@ -13,18 +13,24 @@ std::string to_string(const Dims& d) {
 
 std::string to_string(Layout l) { return l == Layout::row_major ? "row_major" : "channels_last"; }
 
+namespace {
+// Of a tensor with a size of 0 the other sizes may have any product: it wraps around, since no element is addressed by
+// it. Every other shape's product was checked when its memory was made.
+void multiply(int64_t& k, int64_t size) { k = int64_t(uint64_t(k) * uint64_t(size)); }
+}  // namespace
+
 Dims dense_strides(const Dims& shape, Layout l) {
   Dims r = shape;
   int64_t k = 1;
   if (l == Layout::channels_last && shape.size() == 4) {
     for (int i : {1, 3, 2, 0}) {
       r[i] = k;
-      k *= shape[i];
+      multiply(k, shape[i]);
     }
   } else {
     for (int i = shape.size(); i--;) {
       r[i] = k;
-      k *= shape[i];
+      multiply(k, shape[i]);
     }
   }
   return r;
@@ -36,7 +42,7 @@ bool is_dense(const Dims& shape, const Dims& strides, Layout l) {
   bool ok = true;
   auto fits = [&](int i) {
     if (shape[i] != 1 && strides[i] != k) ok = false;
-    k *= shape[i];
+    multiply(k, shape[i]);
   };
   if (l == Layout::channels_last)
     for (int i : {1, 3, 2, 0}) fits(i);
