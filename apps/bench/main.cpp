@@ -1,5 +1,6 @@
 /// tandem-bench: speed and memory, in tables and as JSON lines.
 #include "apps/bench/bench.h"
+#include "apps/heap.h"
 
 #include <CLI/CLI.hpp>
 
@@ -8,6 +9,7 @@
 using namespace tandem::bench;
 
 int main(int argc, char** argv) {
+  tandem::return_large_blocks();
   CLI::App app{"Measures speed and memory. Other load on the machine shows in the figures: best of several.",
                "tandem-bench"};
   app.require_subcommand(1);

@@ -1,5 +1,6 @@
 /// cifar10: train, evaluate and use small networks on CIFAR-10.
 #include "apps/cifar10/commands.h"
+#include "apps/heap.h"
 
 #include <exception>
 #include <iostream>
@@ -7,6 +8,7 @@
 using namespace tandem::cifar10;
 
 int main(int argc, char** argv) {
+  tandem::return_large_blocks();
   Options o;
   if (int code = parse(argc, argv, o); code >= 0) return code;
   try {
