@@ -1,5 +1,6 @@
 # What can be chosen, what the machine has, and the flags that follow.
 
+list(APPEND CMAKE_MODULE_PATH ${PROJECT_SOURCE_DIR}/cmake)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -42,7 +43,7 @@ set(tests_default AUTO)
 if(NOT PROJECT_IS_TOP_LEVEL)
   set(tests_default OFF)
 endif()
-tandem_feature(TANDEM_ONEDNN with_onednn dnnl DNNL::dnnl
+tandem_feature(TANDEM_ONEDNN with_onednn oneDNN oneDNN::oneDNN
   "oneDNN for the CPU's convolutions and matrix products (Eigen without it)")
 tandem_feature(TANDEM_OPENMP with_openmp OpenMP OpenMP::OpenMP_CXX
   "OpenMP for parallel loops (std::thread without it, as the thread sanitizer needs)")
@@ -62,7 +63,7 @@ if(with_openmp)
   target_link_libraries(tandem_dependencies INTERFACE OpenMP::OpenMP_CXX)
 endif()
 if(with_onednn)
-  target_link_libraries(tandem_dependencies INTERFACE DNNL::dnnl)
+  target_link_libraries(tandem_dependencies INTERFACE oneDNN::oneDNN)
   target_compile_definitions(tandem_dependencies INTERFACE TANDEM_ONEDNN)
 endif()
 
