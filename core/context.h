@@ -5,7 +5,6 @@
 #include <tandem/core/device.h>
 
 #include <memory>
-#include <optional>
 #include <utility>
 
 namespace tandem {
@@ -23,6 +22,23 @@ struct RandomStep {
   int64_t row_offset = 0;  // of this replica's rows in the global batch
 };
 
+/// A generator held by value, made at its first use. A copy goes on from where the original stands, on its own: two
+/// threads never draw from one generator.
+class TANDEM_API LazyGenerator {
+ public:
+  LazyGenerator();                        // PyTorch's default seed
+  explicit LazyGenerator(uint64_t seed);  // what it is seeded with once something is drawn
+  LazyGenerator(const LazyGenerator&);
+  LazyGenerator(LazyGenerator&&) noexcept;
+  LazyGenerator& operator=(LazyGenerator) noexcept;
+  ~LazyGenerator();
+  Generator& get();
+
+ private:
+  uint64_t seed_;
+  std::unique_ptr<Generator> made_;
+};
+
 struct Context {
   bool grad = true;           // ops are recorded
   bool retain_graph = false;  // of the backward now running
@@ -34,8 +50,7 @@ struct Context {
   Pool* pool = nullptr;  // if set, where CPU tensors get memory instead of their device's pool (a checker's, say)
   const char* op = "";   // the op this thread last entered, for errors that come from below it
   RandomStep random;
-  std::shared_ptr<Generator> generator;    // made at its first use
-  std::optional<uint64_t> generator_seed;  // what it is then seeded with; empty: PyTorch's default
+  LazyGenerator generator;
 };
 
 /// The calling thread's context.

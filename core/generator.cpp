@@ -59,11 +59,7 @@ void Generator::set_state(const std::string& state) {
   next_normal_ = kept ? std::optional(std::bit_cast<double>(normal)) : std::nullopt;
 }
 
-Generator& default_generator() {
-  auto& g = context().generator;
-  if (!g) g = std::make_shared<Generator>(context().generator_seed.value_or(Generator::kDefaultSeed));
-  return *g;
-}
+Generator& default_generator() { return context().generator.get(); }
 
 void manual_seed(uint64_t seed) {
   default_generator().manual_seed(seed);

@@ -24,9 +24,9 @@ void key_context(const Epoch& e, int64_t sample) {
   constexpr uint32_t kItems = 0xC0000000u;  // keeps clear of the counters of augmentation and dropout
   auto bits = philox(e.seed, {uint32_t(sample), uint32_t(uint64_t(sample) >> 32), uint32_t(e.start.epoch), kItems});
   Context& c = context();
-  c.generator = nullptr;  // made when something is drawn
-  c.generator_seed = uint64_t(bits[1]) << 32 | bits[0];
-  c.random = {.seed = *c.generator_seed};
+  const uint64_t drawn = uint64_t(bits[1]) << 32 | bits[0];
+  c.generator = LazyGenerator(drawn);
+  c.random = {.seed = drawn};
 }
 
 Batch stack(std::vector<Sample> samples, std::span<const int64_t> indices) {
@@ -105,7 +105,7 @@ struct DataLoader::Impl {
     e.batches = batches_of(int64_t(e.order.size()) - e.start.offset);
     e.context = context();
     e.context.grad = false;
-    e.context.generator = nullptr;
+    e.context.generator = {};
   }
 
   void open_epoch() {

@@ -59,6 +59,21 @@ TEST_CASE("a task carries its poster's context") {
   context().random = {};
 }
 
+TEST_CASE("a copied context draws on by itself, from where the original stands") {
+  manual_seed(3);
+  (void)default_generator().random();
+  Generator expected = default_generator();
+  Context posted = context();
+  const uint32_t next = expected.random();
+  uint32_t there = 0;
+  std::thread([&] {
+    ContextGuard guard(posted);
+    there = default_generator().random();
+  }).join();
+  CHECK(there == next);
+  CHECK(default_generator().random() == next);
+}
+
 TEST_CASE("guards nest, and put back what was") {
   Tensor x = ones({1}, {.requires_grad = true});
   CHECK((x + x).requires_grad());
