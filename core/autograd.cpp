@@ -141,7 +141,8 @@ void Target::give(Tensor g) {
 namespace {
 
 struct Schedule {
-  std::vector<Node*> nodes;  // in the order they will run
+  std::vector<Ref<Node>> roots;  // they hold all others, whatever hooks do to the caller's handles
+  std::vector<Node*> nodes;      // in the order they will run
   std::vector<Leaf*> leaves;
   struct Outer {
     uint64_t mark;
@@ -149,6 +150,7 @@ struct Schedule {
   };
   std::vector<Outer> outer;  // of each leaf: an outer engine's counts
   void clear() {
+    roots.clear();
     nodes.clear();
     leaves.clear();
     outer.clear();
@@ -160,6 +162,8 @@ struct Schedule {
     }
   }
 };
+
+Leaf* as_leaf(Node* n) { return n && n->is_leaf ? static_cast<Leaf*>(n) : nullptr; }
 
 void require_alive(const Node* n) {
   check(!n->freed, "[", n->name,
@@ -185,7 +189,7 @@ void collect(std::span<const Tensor> roots, Schedule& s) {
     }
   };
   for (auto& r : roots)
-    if (r.node()) visit(r.node().get());
+    if (s.roots.emplace_back(r.node())) visit(r.node().get());
   for (size_t i = 0; i < s.nodes.size(); ++i) {
     Node* n = s.nodes[i];
     require_alive(n);
@@ -207,12 +211,12 @@ void count_down(Node* n, F&& f) {
   }
 }
 
-std::vector<Leaf*> in_finish_order(std::span<const Tensor> roots, Schedule& s) {
+std::vector<Leaf*> in_finish_order(Schedule& s) {
   std::vector<int> counts;
   for (Leaf* l : s.leaves) counts.push_back(l->pending);
   std::vector<Leaf*> order;
-  for (auto& r : roots)
-    if (Leaf* l = r.leaf(); l && --l->pending == 0) order.push_back(l);
+  for (auto& r : s.roots)
+    if (Leaf* l = as_leaf(r.get()); l && --l->pending == 0) order.push_back(l);
   for (Node* n : s.nodes) count_down(n, [&](Leaf* l) { order.push_back(l); });
   for (size_t i = 0; i < s.leaves.size(); ++i) s.leaves[i]->pending = counts[i];
   return order;
@@ -266,12 +270,12 @@ void require_finite_inputs(Node* n) {
 // The observers of this backward's leaves: told of its start, and always of its end.
 class Observers {
  public:
-  Observers(std::span<const Tensor> roots, Schedule& s) {
+  explicit Observers(Schedule& s) {
     for (Leaf* l : s.leaves)
       if (l->observer && std::find(list_.begin(), list_.end(), l->observer) == list_.end())
         list_.push_back(l->observer);
     if (list_.empty()) return;
-    auto order = in_finish_order(roots, s);
+    auto order = in_finish_order(s);
     for (; begun_ < list_.size(); ++begun_) {
       std::vector<Leaf*> mine;
       for (Leaf* l : order)
@@ -320,15 +324,15 @@ struct BackwardScope {
   }
 };
 
-void run_schedule(std::span<const Tensor> roots, std::span<const Tensor> grads, Schedule& s, const BackwardOptions& o) {
+void run_schedule(std::span<const Tensor> grads, Schedule& s, const BackwardOptions& o) {
   auto pass = [&](Leaf* l) {
     if (!o.nested) finish(l);
   };
-  for (size_t i = 0; i < roots.size(); ++i) {
-    Node* n = roots[i].node().get();
+  for (size_t i = 0; i < s.roots.size(); ++i) {
+    Node* n = s.roots[i].get();
     if (!n) continue;
     Target(n).give(grads[i]);
-    if (Leaf* l = roots[i].leaf(); l && --l->pending == 0) pass(l);
+    if (Leaf* l = as_leaf(n); l && --l->pending == 0) pass(l);
   }
   const bool anomaly = context().detect_anomaly;
   constexpr int kFew = 8;
@@ -365,7 +369,7 @@ void run_schedule(std::span<const Tensor> roots, std::span<const Tensor> grads, 
 std::vector<Leaf*> finish_order(const Tensor& root) {
   Schedule s;
   collect(std::span(&root, 1), s);
-  auto order = in_finish_order(std::span(&root, 1), s);
+  auto order = in_finish_order(s);
   s.restore_counts();
   return order;
 }
@@ -382,11 +386,11 @@ void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, Back
     BackwardScope scope(s, o);
     collect(roots, s);
     if (o.nested) {
-      run_schedule(roots, grads, s, o);
+      run_schedule(grads, s, o);
     } else {
-      Observers observers(roots, s);
+      Observers observers(s);
       try {
-        run_schedule(roots, grads, s, o);
+        run_schedule(grads, s, o);
       } catch (...) {
         observers.done(std::current_exception());
         throw;
@@ -394,6 +398,7 @@ void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, Back
       if (auto error = observers.done(nullptr)) std::rethrow_exception(error);
     }
   }
+  s.roots.clear();  // not kept until the next backward
   spare = std::move(s);
 }
 
