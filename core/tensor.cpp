@@ -18,37 +18,43 @@ Tensor::Tensor(Ref<Storage> storage, const Dims& shape, const Dims& strides, Dty
   p_->offset = offset;
 }
 
-Tensor Tensor::alias(const Dims& shape, const Dims& strides, int64_t offset) const {
-  return Tensor(p_->storage, shape, strides, p_->dtype, offset);
+void Tensor::throw_undefined() {
+  const char* op = context().op;
+  throw Error(message("an undefined tensor (Tensor() or one that was moved from) was used",
+                      *op ? "; the op this thread last entered is " : "", op));
 }
-Tensor Tensor::detach() const { return alias(p_->shape, p_->strides, p_->offset); }
+
+Tensor Tensor::alias(const Dims& shape, const Dims& strides, int64_t offset) const {
+  return Tensor(it().storage, shape, strides, it().dtype, offset);
+}
+Tensor Tensor::detach() const { return alias(it().shape, it().strides, it().offset); }
 
 bool Tensor::unique() const {
-  return p_.count() == 1 && p_->storage.count() == 1 && p_->storage->pool && p_->storage->bytes &&
-         !(p_->node && p_->node->is_leaf) && is_dense_in_any_layout();
+  return p_.count() == 1 && it().storage.count() == 1 && it().storage->pool && it().storage->bytes &&
+         !(it().node && it().node->is_leaf) && is_dense_in_any_layout();
 }
 
 Leaf* Tensor::leaf() const {
-  Node* n = p_->node.get();
+  Node* n = it().node.get();
   return n && n->is_leaf ? static_cast<Leaf*>(n) : nullptr;
 }
 
-bool Tensor::is_leaf() const { return !p_->node || p_->node->is_leaf; }
+bool Tensor::is_leaf() const { return !it().node || it().node->is_leaf; }
 
 Tensor& Tensor::set_requires_grad(bool on) {
-  check(is_leaf(), "[set_requires_grad] this tensor is the result of ", p_->node ? p_->node->name : "",
+  check(is_leaf(), "[set_requires_grad] this tensor is the result of ", it().node ? it().node->name : "",
         "; detach() gives one outside the graph");
   if (!on) {
-    p_->node = {};
-  } else if (!p_->node) {
+    it().node = {};
+  } else if (!it().node) {
     check<DtypeError>(is_floating(dtype()), "[set_requires_grad] only floating tensors have gradients, this is ",
                       dtype());
     auto* l = new Leaf;
-    p_->node = Ref<Node>(l);
-    l->value = p_->storage;
-    l->value_offset = p_->offset;
-    Dims strides = is_dense_in_any_layout() ? p_->strides : dense_strides(p_->shape, Layout::row_major);
-    l->meta = {p_->shape, strides, dtype(), device()};
+    it().node = Ref<Node>(l);
+    l->value = it().storage;
+    l->value_offset = it().offset;
+    Dims strides = is_dense_in_any_layout() ? it().strides : dense_strides(it().shape, Layout::row_major);
+    l->meta = {it().shape, strides, dtype(), device()};
   }
   return *this;
 }
@@ -64,7 +70,7 @@ void Tensor::zero_grad() const {
 
 int Tensor::register_hook(GradHook hook) const {
   check(requires_grad(), "[register_hook] this tensor does not require grad");
-  auto& hooks = p_->node->hooks;
+  auto& hooks = it().node->hooks;
   if (!hooks) hooks = std::make_unique<std::vector<HookEntry>>();
   static std::atomic<int> next_id{0};  // never given twice, so that a stale number removes nobody else's hook
   hooks->push_back({next_id++, std::move(hook)});
@@ -72,8 +78,8 @@ int Tensor::register_hook(GradHook hook) const {
 }
 
 void Tensor::remove_hook(int id) const {
-  if (!requires_grad() || !p_->node->hooks) return;
-  auto& hooks = p_->node->hooks;
+  if (!requires_grad() || !it().node->hooks) return;
+  auto& hooks = it().node->hooks;
   std::erase_if(*hooks, [&](auto& e) { return e.id == id; });
   if (hooks->empty()) hooks = nullptr;
 }
@@ -102,7 +108,7 @@ void Tensor::require_one_element() const {
 
 void Tensor::copy_out(void* to, Dtype dtype) const {
   if (numel() == 0) return;
-  Tensor host = device().is_cpu() ? *this : copy_of(*this, {.dtype = p_->dtype, .device = cpu()});
+  Tensor host = device().is_cpu() ? *this : copy_of(*this, {.dtype = it().dtype, .device = cpu()});
   Tensor out = from_blob(to, shape(), {}, {.dtype = dtype, .device = host.device()});
   copy_into({out, 0}, host);
 }

@@ -45,6 +45,7 @@ using GradHook = std::function<Tensor(const Tensor&)>;
 
 class TANDEM_API Tensor {
  public:
+  /// No tensor at all: what asks it for anything but defined() and is_same() throws Error.
   Tensor() = default;
   Tensor(Ref<Storage> storage, const Dims& shape, const Dims& strides, Dtype dtype, int64_t offset = 0);
 
@@ -52,18 +53,18 @@ class TANDEM_API Tensor {
   bool defined() const { return bool(p_); }
   explicit operator bool() const { return defined(); }
 
-  const Dims& shape() const { return p_->shape; }
-  const Dims& strides() const { return p_->strides; }
+  const Dims& shape() const { return it().shape; }
+  const Dims& strides() const { return it().strides; }
   /// -1 is the last dimension. Throws ShapeError out of range.
-  int64_t size(int dim) const { return p_->shape[wrap_dim("size", dim, this->dim())]; }
-  int64_t stride(int dim) const { return p_->strides[wrap_dim("stride", dim, this->dim())]; }
-  int dim() const { return p_->shape.size(); }
-  int64_t numel() const { return p_->shape.numel(); }
-  Dtype dtype() const { return p_->dtype; }
-  Device device() const { return p_->storage->device; }
+  int64_t size(int dim) const { return it().shape[wrap_dim("size", dim, this->dim())]; }
+  int64_t stride(int dim) const { return it().strides[wrap_dim("stride", dim, this->dim())]; }
+  int dim() const { return it().shape.size(); }
+  int64_t numel() const { return it().shape.numel(); }
+  Dtype dtype() const { return it().dtype; }
+  Device device() const { return it().storage->device; }
 
   /// Whether the elements are dense in this layout (sizes of 1 fit any).
-  bool is_contiguous(Layout l = Layout::row_major) const { return is_dense(p_->shape, p_->strides, l); }
+  bool is_contiguous(Layout l = Layout::row_major) const { return is_dense(it().shape, it().strides, l); }
   bool is_dense_in_any_layout() const {
     return is_contiguous() || (dim() == 4 && is_contiguous(Layout::channels_last));
   }
@@ -89,9 +90,9 @@ class TANDEM_API Tensor {
   /// Unchecked, for kernels.
   template <class T>
   T* ptr() const {
-    return reinterpret_cast<T*>(p_->storage->data) + p_->offset;
+    return reinterpret_cast<T*>(it().storage->data) + it().offset;
   }
-  void* raw() const { return p_->storage->data + p_->offset * int64_t(size_of(p_->dtype)); }
+  void* raw() const { return it().storage->data + it().offset * int64_t(size_of(it().dtype)); }
 
   /// The values converted to T, in row-major order, from any device and layout.
   template <class T = float>
@@ -116,7 +117,7 @@ class TANDEM_API Tensor {
   }
 
   // Autograd.
-  bool requires_grad() const { return bool(p_->node); }
+  bool requires_grad() const { return bool(it().node); }
   /// Makes this a leaf whose gradient is kept, or stops it being one. Throws Error for a result of a recorded op or a
   /// tensor that is not floating.
   Tensor& set_requires_grad(bool on = true);
@@ -172,8 +173,8 @@ class TANDEM_API Tensor {
 
   // For op writers.
   TensorImpl* impl() const { return p_.get(); }
-  const Ref<Storage>& storage() const { return p_->storage; }
-  const Ref<Node>& node() const { return p_->node; }
+  const Ref<Storage>& storage() const { return it().storage; }
+  const Ref<Node>& node() const { return it().node; }
   bool is_same(const Tensor& o) const { return p_ == o.p_; }
   /// A new handle to the same memory with another shape, without autograd.
   Tensor alias(const Dims& shape, const Dims& strides, int64_t offset) const;
@@ -183,6 +184,12 @@ class TANDEM_API Tensor {
   Leaf* leaf() const;
 
  private:
+  TensorImpl& it() const {
+    if (!p_) [[unlikely]]
+      throw_undefined();
+    return *p_;
+  }
+  [[noreturn]] static void throw_undefined();
   void require_host_access(Dtype want, Layout l) const;
   void require_one_element() const;
   void copy_out(void* to, Dtype dtype) const;

@@ -2,6 +2,9 @@
 
 #include <tandem/core/autograd.h>
 
+#include <tandem/ops/binary.h>
+#include <tandem/ops/relu.h>
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -182,4 +185,25 @@ TEST_CASE("unique: nobody else can see the memory") {
   CHECK_FALSE(x.unique());  // a leaf's values are the user's
   float memory[4];
   CHECK_FALSE(from_blob(memory, {4}, {}).unique());
+}
+
+TEST_CASE("an undefined tensor is an error wherever it is used, and names the op") {
+  Tensor none, moved = ones({2});
+  Tensor taken = std::move(moved);
+  CHECK_FALSE(none.defined());
+  CHECK_FALSE(moved.defined());
+  CHECK_THROWS_AS((void)none.shape(), Error);
+  CHECK_THROWS_AS((void)none.device(), Error);
+  CHECK_THROWS_AS((void)none.to_vector(), Error);
+  CHECK_THROWS_AS((void)none.item(), Error);
+  CHECK_THROWS_AS((void)none.detach(), Error);
+  CHECK_THROWS_AS((void)none.grad(), Error);
+  CHECK_THROWS_AS((void)none.requires_grad(), Error);
+  CHECK_THROWS_AS(none.set_requires_grad(), Error);
+  CHECK_THROWS_AS(none.backward(), Error);
+  CHECK_THROWS_AS((void)none.data<float>(), Error);
+  CHECK_THROWS_AS(none.add_(1), Error);
+  CHECK_THROWS_WITH_AS(relu(none), doctest::Contains("relu"), Error);
+  CHECK_THROWS_WITH_AS(taken + moved, doctest::Contains("undefined tensor"), Error);
+  CHECK(taken.to_vector() == std::vector<float>{1, 1});
 }
