@@ -1,5 +1,5 @@
 #include "tests/data/cifar_pickle_writer.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 #include <tandem/data/cifar10.h>
 
@@ -24,7 +24,7 @@ void write_binary(const fs::path& file) {
     s[size_t(i * kRecord)] = char(label_of(i));
     for (int64_t at : {0, 1, 1024, 3071}) s[size_t(i * kRecord + 1 + at)] = pixel_of(i, at);
   }
-  write_file(file, s);
+  write_text(file, s);
 }
 
 void write_pickle(const fs::path& file) {
@@ -34,7 +34,7 @@ void write_pickle(const fs::path& file) {
     labels.push_back(label_of(i));
     for (int64_t at : {0, 1, 1024, 3071}) pixels[size_t(i * 3072 + at)] = pixel_of(i, at);
   }
-  write_file(file, cifar_pickle(labels, pixels));
+  write_text(file, cifar_pickle(labels, pixels));
 }
 
 void check_test_images(const CIFAR10& set) {
@@ -53,7 +53,7 @@ void check_test_images(const CIFAR10& set) {
 
 TEST_CASE("CIFAR10 reads the binary version, from its folder or the one above") {
   TemporaryFolder folder;
-  const fs::path inner = folder.path() / "cifar-10-batches-bin";
+  const fs::path inner = folder / "cifar-10-batches-bin";
   fs::create_directory(inner);
   write_binary(inner / "test_batch.bin");
   check_test_images(CIFAR10(folder.path(), {.train = false}));
@@ -67,12 +67,12 @@ TEST_CASE("CIFAR10 reads the binary version, from its folder or the one above") 
 
 TEST_CASE("CIFAR10 reads the folder that torchvision leaves behind") {
   TemporaryFolder folder;
-  const fs::path inner = folder.path() / "cifar-10-batches-py";
+  const fs::path inner = folder / "cifar-10-batches-py";
   fs::create_directory(inner);
   write_pickle(inner / "test_batch");
   check_test_images(CIFAR10(folder.path(), {.train = false}));
   check_test_images(CIFAR10(inner, {.train = false}));
-  write_file(inner / "test_batch", cifar_pickle({1}, std::string(3072, '\0')));
+  write_text(inner / "test_batch", cifar_pickle({1}, std::string(3072, '\0')));
   CHECK_THROWS_WITH_AS(CIFAR10(inner, {.train = false}),
                        ("[CIFAR10] " + (inner / "test_batch").string() + " has 1 images, 10000 are wanted").c_str(),
                        IoError);
@@ -80,20 +80,20 @@ TEST_CASE("CIFAR10 reads the folder that torchvision leaves behind") {
 
 TEST_CASE("CIFAR10 says what it looked for") {
   TemporaryFolder folder;
-  const std::string root = folder.path().string();
+  const std::string root = folder.path();
   CHECK_THROWS_WITH_AS(CIFAR10(folder.path(), {.train = false}),
                        ("[CIFAR10] no test images: looked for test_batch.bin in " + root + " and " + root +
                         "/cifar-10-batches-bin, and for test_batch in " + root + " and " + root +
                         "/cifar-10-batches-py; download = true fetches them")
                            .c_str(),
                        IoError);
-  CHECK_THROWS_AS(CIFAR10(folder.path() / "nowhere"), IoError);
+  CHECK_THROWS_AS(CIFAR10(folder / "nowhere"), IoError);
 }
 
 TEST_CASE("CIFAR10 checks sizes and labels") {
   TemporaryFolder folder;
-  const fs::path file = folder.path() / "test_batch.bin";
-  write_file(file, std::string(1000, '\0'));
+  const fs::path file = folder / "test_batch.bin";
+  write_text(file, std::string(1000, '\0'));
   CHECK_THROWS_WITH_AS(CIFAR10(folder.path(), {.train = false}),
                        ("[CIFAR10] " + file.string() + " has 1000 bytes, 30730000 are wanted").c_str(), IoError);
   fs::resize_file(file, kRecords * kRecord);

@@ -1,6 +1,6 @@
 #include "tests/data/archive_writer.h"
 #include "tests/data/http_server.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 #include <tandem/data/cifar10.h>
 #include <tandem/data/download.h>
@@ -51,8 +51,8 @@ std::vector<std::string> entries(const fs::path& folder) {
 
 void check_unpacked(const fs::path& root) {
   CHECK(entries(root / "set") == std::vector<std::string>{"one.bin", "two.bin"});
-  CHECK(read_file(root / "set/one.bin") == kOne);
-  CHECK(read_file(root / "set/two.bin") == kTwo);
+  CHECK(read_text(root / "set/one.bin") == kOne);
+  CHECK(read_text(root / "set/two.bin") == kTwo);
   CHECK(entries(root) == std::vector<std::string>{".set.lock", "set"});
 }
 
@@ -112,20 +112,20 @@ TEST_CASE("a download fetches, checks, unpacks and tells how far it is, once") {
       last = p;
       ++calls;
     }};
-    download(wanted(server.url()), folder.path() / "data", o);
-    check_unpacked(folder.path() / "data");
+    download(wanted(server.url()), folder / "data", o);
+    check_unpacked(folder / "data");
     CHECK(calls > 0);
     CHECK(last.received == int64_t(body.size()));
     CHECK(last.total == int64_t(body.size()));
-    download(wanted(server.url()), folder.path() / "data", o);
+    download(wanted(server.url()), folder / "data", o);
     CHECK(server.starts().size() == 1);
   }
 }
 
 TEST_CASE("files that miss in a folder are brought, the others stay whole") {
   TemporaryFolder folder;
-  fs::create_directory(folder.path() / "set");
-  write_file(folder.path() / "set/two.bin", "half");
+  fs::create_directory(folder / "set");
+  write_text(folder / "set/two.bin", "half");
   HttpServer server(good_tar());
   server.start();
   download(wanted(server.url()), folder.path());
@@ -171,7 +171,7 @@ TEST_CASE("a server that can't resume sends all of it again") {
 TEST_CASE("what was kept is complete already, or of something else") {
   for (const std::string& kept : {good_tar(), std::string(100'000, 'x'), std::string(1'000'000, 'x')}) {
     TemporaryFolder folder;
-    write_file(folder.path() / ".set.part", kept);
+    write_text(folder / ".set.part", kept);
     HttpServer server(good_tar());
     server.start();
     download(wanted(server.url()), folder.path());
@@ -218,9 +218,9 @@ TEST_CASE("an archive with links or paths that leave its folder is refused, and 
     TemporaryFolder folder;
     HttpServer server(entry + one + tar_entry("set/two.bin", kTwo) + tar_end());
     server.start();
-    contains(failure(wanted(server.url()), folder.path() / "data"), "refused");
+    contains(failure(wanted(server.url()), folder / "data"), "refused");
     CHECK(entries(folder.path()) == std::vector<std::string>{"data"});
-    CHECK(entries(folder.path() / "data") == std::vector<std::string>{".set.lock"});
+    CHECK(entries(folder / "data") == std::vector<std::string>{".set.lock"});
     CHECK_FALSE(fs::exists("/tmp/tandem-escaped.bin"));
   }
 }
@@ -233,11 +233,11 @@ TEST_CASE("a full disk is an error that says so, and what was fetched is kept") 
     SmallDisk disk(200'000);  // full while fetching
     contains(failure(wanted(server.url()), folder.path()), ".set.part: File too large");
   }
-  CHECK(fs::file_size(folder.path() / ".set.part") == 200'000);
+  CHECK(fs::file_size(folder / ".set.part") == 200'000);
   // Full while unpacking: the archive is smaller than what is in it.
   TemporaryFolder other;
   std::string body = gzip(good_tar());
-  write_file(other.path() / ".set.part", body);
+  write_text(other / ".set.part", body);
   {
     SmallDisk disk(250'000);
     contains(failure(wanted(server.url()), other.path()), "one.bin: File too large");
@@ -298,7 +298,7 @@ TEST_CASE("several processes at once fetch it once, and all find it") {
       int result = 1;
       try {
         download(archive, folder.path());
-        result = fs::file_size(folder.path() / "set/two.bin") == kTwo.size() ? 0 : 2;
+        result = fs::file_size(folder / "set/two.bin") == kTwo.size() ? 0 : 2;
       } catch (...) {
       }
       _exit(result);
@@ -318,9 +318,9 @@ TEST_CASE("several processes at once fetch it once, and all find it") {
 
 TEST_CASE("CIFAR10 with download fetches from where it is told, and refuses images that are not the official ones") {
   TemporaryFolder folder;
-  const fs::path inner = folder.path() / "cifar-10-batches-bin";
+  const fs::path inner = folder / "cifar-10-batches-bin";
   fs::create_directory(inner);
-  for (int i = 1; i <= 5; ++i) write_file(inner / message("data_batch_", i, ".bin"), "not whole");
+  for (int i = 1; i <= 5; ++i) write_text(inner / message("data_batch_", i, ".bin"), "not whole");
   const std::string file(30'730'000, '\0');
   HttpServer server(tar_entry("cifar-10-batches-bin/data_batch_1.bin", file) + tar_end());
   server.start();
@@ -331,5 +331,5 @@ TEST_CASE("CIFAR10 with download fetches from where it is told, and refuses imag
     contains(e.what(), "data_batch_1.bin has SHA-256");
     contains(e.what(), "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5 is wanted");
   }
-  CHECK(read_file(inner / "data_batch_1.bin") == "not whole");
+  CHECK(read_text(inner / "data_batch_1.bin") == "not whole");
 }

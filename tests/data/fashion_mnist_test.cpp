@@ -1,5 +1,5 @@
 #include "tests/data/archive_writer.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 #include <tandem/data/fashion_mnist.h>
 
@@ -25,8 +25,8 @@ std::string labels(const std::string& values) {
 }
 
 void write_test_set(const fs::path& folder, const std::string& image_bytes, const std::string& label_bytes) {
-  write_file(folder / "t10k-images-idx3-ubyte.gz", image_bytes);
-  write_file(folder / "t10k-labels-idx1-ubyte.gz", label_bytes);
+  write_text(folder / "t10k-images-idx3-ubyte.gz", image_bytes);
+  write_text(folder / "t10k-labels-idx1-ubyte.gz", label_bytes);
 }
 
 std::string failure(const fs::path& folder) {
@@ -56,16 +56,16 @@ TEST_CASE("FashionMNIST reads gzipped and plain IDX files") {
   CHECK(set.labels().to_vector<int64_t>() == std::vector<int64_t>{7, 0, 9});
   CHECK(set.get(2).input.data<uint8_t>()[5] == uint8_t(bytes[16 + 2 * 784 + 5]));
   // As torchvision leaves it.
-  const fs::path raw = folder.path() / "elsewhere/FashionMNIST/raw";
+  const fs::path raw = folder / "elsewhere/FashionMNIST/raw";
   fs::create_directories(raw);
-  write_file(raw / "train-images-idx3-ubyte", bytes);
-  write_file(raw / "train-labels-idx1-ubyte", labels({1, 2, 3}));
-  const FashionMNIST train(folder.path() / "elsewhere");
+  write_text(raw / "train-images-idx3-ubyte", bytes);
+  write_text(raw / "train-labels-idx1-ubyte", labels({1, 2, 3}));
+  const FashionMNIST train(folder / "elsewhere");
   CHECK(train.images().to_vector<int64_t>() == set.images().to_vector<int64_t>());
   // Debian's folder or its parent.
-  fs::create_directories(folder.path() / "datasets/fashion-mnist");
-  write_test_set(folder.path() / "datasets/fashion-mnist", gzip(bytes), gzip(labels({7, 0, 9})));
-  CHECK(FashionMNIST(folder.path() / "datasets", {.train = false}).size() == 3);
+  fs::create_directories(folder / "datasets/fashion-mnist");
+  write_test_set(folder / "datasets/fashion-mnist", gzip(bytes), gzip(labels({7, 0, 9})));
+  CHECK(FashionMNIST(folder / "datasets", {.train = false}).size() == 3);
 }
 
 TEST_CASE("FashionMNIST like CIFAR-10 is padded to 32x32 and repeated to three channels") {
@@ -89,7 +89,7 @@ TEST_CASE("FashionMNIST like CIFAR-10 is padded to 32x32 and repeated to three c
 TEST_CASE("FashionMNIST says what it looked for") {
   TemporaryFolder folder;
   check_contains(failure(folder.path()),
-                 "looked for t10k-images-idx3-ubyte.gz and t10k-images-idx3-ubyte in " + folder.path().string());
+                 "looked for t10k-images-idx3-ubyte.gz and t10k-images-idx3-ubyte in " + folder.path());
 }
 
 TEST_CASE("FashionMNIST refuses files that are not what they should be") {
