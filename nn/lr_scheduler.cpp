@@ -1,8 +1,14 @@
 #include <tandem/nn/lr_scheduler.h>
+#include <tandem/nn/type_name.h>
 
 #include <cmath>
 
 namespace tandem::nn {
+namespace {
+
+constexpr std::string_view kType = "type.";
+
+}  // namespace
 
 std::vector<double> PerGroup::for_groups(const char* what, size_t groups) const {
   check(values_.size() == 1 || values_.size() == groups, "[", what, "] ", values_.size(), " numbers for ", groups,
@@ -57,10 +63,21 @@ NamedNumbers LRScheduler::state_dict() const {
     state.emplace_back(message("base_lr.", i), base_lrs_[i]);
     state.emplace_back(message("last_lr.", i), last_lrs_[i]);
   }
+  state.emplace_back(message(kType, detail::type_name(typeid(*this))), 1);
   return state;
 }
 
+void LRScheduler::require_own_type(const NamedNumbers& state) const {
+  const std::string own = detail::type_name(typeid(*this));
+  for (auto& [name, value] : state)
+    if (name.starts_with(kType)) {
+      const std::string theirs = name.substr(kType.size());
+      check(theirs == own, "[load_state_dict] this is the state of a ", theirs, ", and the schedule is a ", own);
+    }
+}
+
 void LRScheduler::load_state_dict(const NamedNumbers& state) {
+  require_own_type(state);
   auto given = detail::same_names(state, LRScheduler::state_dict());
   last_epoch_ = detail::whole_number(given, "last_epoch");
   auto groups = optimizer_->param_groups();

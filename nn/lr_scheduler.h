@@ -43,9 +43,10 @@ class TANDEM_API LRScheduler {
   const std::vector<double>& get_last_lr() const { return last_lrs_; }
   int64_t last_epoch() const { return last_epoch_; }
 
+  /// The numbers, and the class's name as the name of one more: "type.StepLR".
   virtual NamedNumbers state_dict() const;
-  /// Takes a state of the same kind of schedule and sets the rates as they were. Throws Error listing the names that
-  /// are missing or unexpected.
+  /// Takes a state of the same kind of schedule and sets the rates as they were. Throws Error naming both kinds where
+  /// it is of another, and else listing the names that are missing or unexpected.
   virtual void load_state_dict(const NamedNumbers& state);
 
  protected:
@@ -58,6 +59,8 @@ class TANDEM_API LRScheduler {
   double base_lr(size_t group) const { return base_lrs_[group]; }
   Optimizer& optimizer() const { return *optimizer_; }
   size_t groups() const { return base_lrs_.size(); }
+  /// Throws Error naming both where the state is of another kind of schedule.
+  void require_own_type(const NamedNumbers& state) const;
   /// To be called at the end of the constructor: epoch 0.
   void begin() { go_to(0); }
 

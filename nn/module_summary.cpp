@@ -1,11 +1,7 @@
 #include <tandem/nn/module.h>
+#include <tandem/nn/type_name.h>
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
 #include <ostream>
-#include <typeinfo>
 
 namespace tandem::nn {
 namespace {
@@ -34,14 +30,7 @@ void print(std::string& out, const Module& m, const std::string& indent) {
 
 }  // namespace
 
-std::string Module::type_name() const {
-  const char* mangled = typeid(*this).name();
-  int status = 0;
-  std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
-  std::string name = status == 0 ? text.get() : mangled;
-  const size_t scope = name.rfind("::", name.find('<'));  // colons of template arguments are none of the class's
-  return scope == std::string::npos ? name : name.substr(scope + 2);
-}
+std::string Module::type_name() const { return detail::type_name(typeid(*this)); }
 
 std::string to_string(const Module& m) {
   std::string s;

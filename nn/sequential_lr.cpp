@@ -52,6 +52,7 @@ void SequentialLR::load_state_dict(const NamedNumbers& state) {
       }
     to->emplace_back(std::move(rest), value);
   }
+  require_own_type(own);
   for (size_t i = 0; i < theirs.size(); ++i) schedulers_[i]->load_state_dict(theirs[i]);
   LRScheduler::load_state_dict(own);
 }

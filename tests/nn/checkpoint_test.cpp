@@ -193,15 +193,22 @@ TEST_CASE("what does not fit is listed at once, and nothing is changed") {
 
 TEST_CASE("an optimizer or a schedule of another kind is an error, and the model that fits stays as it is too") {
   TemporaryFolder folder;
-  Trainer t(sgd, step_lr, 1), wrong(adam, step_lr, 2), right(sgd, step_lr, 2);
+  Trainer t(sgd, step_lr, 1), wrong(adam, step_lr, 2), right(sgd, step_lr, 2), cycle(sgd, one_cycle, 2);
   t.run(2);
   wrong.run(1);
   right.run(1);
+  cycle.run(1);
   save_checkpoint(folder / "f", t.parts());
   std::string before = wrong.bytes(folder);
   std::string error = error_of([&] { load_checkpoint(folder / "f", wrong.parts()); });
   CHECK(says(error, "[load_checkpoint] " + (folder / "f") + ": [load_state_dict] this state does not fit Adam"));
   CHECK(wrong.bytes(folder) == before);
+
+  before = cycle.bytes(folder);
+  error = error_of([&] { load_checkpoint(folder / "f", cycle.parts()); });
+  CHECK(says(error,
+             (folder / "f") + ": [load_state_dict] this is the state of a StepLR, and the schedule is a OneCycleLR"));
+  CHECK(cycle.bytes(folder) == before);
 
   before = right.bytes(folder);
   right.optimizer->param_groups()[0].lr = 0.3;  // by hand: not what the schedule would set

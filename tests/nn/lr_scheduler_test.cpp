@@ -213,7 +213,7 @@ TEST_CASE("a cycle resumes with its momentum") {
   CHECK(says(error_of([&] {
                t.load_state_dict({{"last_epoch", 1}, {"x", 2}});
              }),
-             "missing: base_lr.0\n  missing: last_lr.0\n  unexpected: x"));
+             "missing: base_lr.0\n  missing: last_lr.0\n  missing: type.OneCycleLR\n  unexpected: x"));
 
   nn::ReduceLROnPlateau p{a}, q{a};
   p.step(0.5);
@@ -221,6 +221,24 @@ TEST_CASE("a cycle resumes with its momentum") {
   q.load_state_dict(p.state_dict());
   CHECK(q.state_dict() == p.state_dict());
   CHECK_THROWS_AS(q.load_state_dict({}), Error);
+}
+
+TEST_CASE("a schedule refuses the state of another kind, naming both") {
+  auto o = sgd();
+  nn::StepLR steps{o, {.step_size = 2}};
+  nn::LinearLR warmup{o};
+  nn::CosineAnnealingLR cosine{o, {.T_max = 4}};
+  nn::SequentialLR sequence{o, {&warmup, &cosine}, {2}}, other{o, {&warmup, &steps}, {2}};
+  auto refused = [](nn::LRScheduler& s, const nn::LRScheduler& of) {
+    const nn::NamedNumbers before = s.state_dict();
+    const std::string error = error_of([&] { s.load_state_dict(of.state_dict()); });
+    CHECK(s.state_dict() == before);
+    return error;
+  };
+  CHECK(says(refused(cosine, steps), "this is the state of a StepLR, and the schedule is a CosineAnnealingLR"));
+  CHECK(says(refused(steps, sequence), "the state of a SequentialLR, and the schedule is a StepLR"));
+  CHECK(says(refused(sequence, steps), "the state of a StepLR, and the schedule is a SequentialLR"));
+  CHECK(says(refused(sequence, other), "the state of a StepLR, and the schedule is a CosineAnnealingLR"));
 }
 
 TEST_CASE("schedules refuse what makes no sense") {
