@@ -55,7 +55,7 @@ find_package(Eigen3 3.3 REQUIRED NO_MODULE)
 find_package(nlohmann_json REQUIRED)
 find_package(CURL REQUIRED)
 find_package(LibArchive REQUIRED)
-find_package(OpenSSL REQUIRED)  # its SHA-256
+find_package(OpenSSL REQUIRED)  # its SHA-256 and GMAC
 add_library(tandem_dependencies INTERFACE)
 target_link_libraries(tandem_dependencies INTERFACE Threads::Threads Eigen3::Eigen nlohmann_json::nlohmann_json
   CURL::libcurl LibArchive::LibArchive OpenSSL::Crypto)

@@ -1,6 +1,7 @@
 #include <tandem/core/log.h>
 #include <tandem/nn/atomic_file.h>
 #include <tandem/nn/checkpoint_directory.h>
+#include <tandem/nn/safetensors.h>
 
 #include <charconv>
 #include <cmath>
@@ -38,7 +39,10 @@ std::map<int64_t, std::string, std::greater<>> checkpoints_in(const std::string&
 
 bool readable(const std::string& path) {
   try {
-    if (load_progress(path)) return true;
+    if (load_progress(path)) {
+      load(path, cpu());  // for its checksum
+      return true;
+    }
     log(LogLevel::warning, message("passing over ", path, ": it is not a run's checkpoint"));
   } catch (const IoError& e) {
     log(LogLevel::warning, message("passing over a damaged checkpoint: ", e.what()));

@@ -1,5 +1,6 @@
 #include <tandem/core/copy.h>
 #include <tandem/nn/atomic_file.h>
+#include <tandem/nn/checksum.h>
 #include <tandem/nn/safetensors_header.h>
 
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -88,31 +90,57 @@ SafetensorsHeader read_header(const Source& s) {
   return header;
 }
 
+// The checksum of a file with this header, whose values are still to be added. The header goes in as we would write it
+// and not as it stands in the file, where it has the checksum itself in it.
+detail::Checksum begin_checksum(SafetensorsHeader header) {
+  header.checksum.clear();
+  const std::string json = detail::write_safetensors_header(header);
+  detail::Checksum sum;
+  sum.update(json.data(), json.size());
+  return sum;
+}
+
+Tensor read_tensor(const Source& s, const SafetensorsHeader& header, const SafetensorsEntry& e, Device device) {
+  Tensor t = empty(e.shape, {.dtype = e.dtype, .device = device});
+  const size_t bytes = e.end - e.begin;
+  if (bytes > 0) s.read(header.data_begin + e.begin, t.raw(), bytes);
+  if (e.dtype == Dtype::boolean) {
+    auto* p = static_cast<const uint8_t*>(t.raw());
+    check<IoError>(std::all_of(p, p + bytes, [](uint8_t b) { return b <= 1; }), s.name, ": tensor ", shown(e.name),
+                   " is BOOL and has a byte other than 0 and 1");
+  }
+  return t;
+}
+
 SafetensorsFile read_all(const Source& s, Device device) {
   require_device(device);
   SafetensorsHeader header = read_header(s);
+  std::vector<size_t> placed(header.tensors.size());  // by their place in the file
+  std::iota(placed.begin(), placed.end(), size_t{0});
+  std::stable_sort(placed.begin(), placed.end(),
+                   [&](size_t a, size_t b) { return header.tensors[a].begin < header.tensors[b].begin; });
+  std::optional<detail::Checksum> sum;
+  if (!header.checksum.empty()) sum = begin_checksum(header);
   SafetensorsFile file;
-  file.metadata = std::move(header.metadata);
-  file.tensors.reserve(header.tensors.size());
-  for (auto& e : header.tensors) {
-    Tensor t = empty(e.shape, {.dtype = e.dtype, .device = device.is_cpu() ? device : cpu()});
-    size_t bytes = e.end - e.begin;
-    if (bytes > 0) s.read(header.data_begin + e.begin, t.raw(), bytes);
-    if (e.dtype == Dtype::boolean) {
-      auto* p = static_cast<const uint8_t*>(t.raw());
-      check<IoError>(std::all_of(p, p + bytes, [](uint8_t b) { return b <= 1; }), s.name, ": tensor ", shown(e.name),
-                     " is BOOL and has a byte other than 0 and 1");
-    }
+  file.tensors.resize(header.tensors.size());
+  for (size_t i : placed) {
+    const SafetensorsEntry& e = header.tensors[i];
+    Tensor t = read_tensor(s, header, e, device.is_cpu() ? device : cpu());
+    if (sum) sum->update(t.raw(), e.end - e.begin);
     if (!device.is_cpu()) t = copy_of(t, {.dtype = e.dtype, .device = device});
-    file.tensors.emplace_back(std::move(e.name), std::move(t));
+    file.tensors[i] = {e.name, std::move(t)};
   }
+  check<IoError>(!sum || sum->hex() == header.checksum, s.name, " does not have the checksum that its ",
+                 detail::kChecksumKey, " says: it is damaged, or was changed by a program that kept this text");
+  file.metadata = std::move(header.metadata);
   return file;
 }
 
-/// The header of these tensors: named in the given order, values placed by falling element size.
+// The header of these tensors: named in the given order, values placed by falling element size.
 SafetensorsHeader plan(const NamedTensors& tensors, const Metadata& metadata, std::vector<size_t>& placed) {
   SafetensorsHeader header;
   header.metadata = metadata;
+  check(!metadata.contains(detail::kChecksumKey), "[save] a metadata text can't be called ", detail::kChecksumKey);
   std::set<std::string_view> names;
   for (auto& [name, t] : tensors) {
     check(t.defined(), "[save] tensor ", shown(name), " is undefined");
@@ -134,6 +162,8 @@ SafetensorsHeader plan(const NamedTensors& tensors, const Metadata& metadata, st
   return header;
 }
 
+size_t bytes_of(const Tensor& t) { return size_t(t.numel()) * size_of(t.dtype()); }
+
 }  // namespace
 
 Tensor SafetensorsFile::find(const std::string& name) const {
@@ -144,7 +174,18 @@ Tensor SafetensorsFile::find(const std::string& name) const {
 
 void save(const std::string& path, const NamedTensors& tensors, const Metadata& metadata) {
   std::vector<size_t> placed;
-  std::string json = detail::write_safetensors_header(plan(tensors, metadata, placed));
+  SafetensorsHeader header = plan(tensors, metadata, placed);
+  detail::Checksum sum = begin_checksum(header);
+  std::vector<Tensor> values;
+  for (size_t i : placed) {
+    const Tensor& t = tensors[i].second;
+    Tensor host = t.device().is_cpu() ? t : copy_of(t, {.dtype = t.dtype(), .device = cpu()});
+    host = as_layout(host, Layout::row_major);
+    sum.update(host.raw(), bytes_of(host));
+    values.push_back(std::move(host));
+  }
+  header.checksum = sum.hex();
+  std::string json = detail::write_safetensors_header(header);
   json.resize((json.size() + 7) / 8 * 8, ' ');  // values begin at a multiple of 8
   check<IoError>(json.size() <= detail::kMaxHeaderBytes, "[save] ", path, ": a header of ", json.size(),
                  " bytes; the format allows ", detail::kMaxHeaderBytes);
@@ -152,12 +193,7 @@ void save(const std::string& path, const NamedTensors& tensors, const Metadata& 
   AtomicFile file(path);
   file.write(&length, kLengthBytes);
   file.write(json.data(), json.size());
-  for (size_t i : placed) {
-    const Tensor& t = tensors[i].second;
-    Tensor host = t.device().is_cpu() ? t : copy_of(t, {.dtype = t.dtype(), .device = cpu()});
-    host = as_layout(host, Layout::row_major);
-    file.write(host.raw(), size_t(host.numel()) * size_of(host.dtype()));
-  }
+  for (const Tensor& t : values) file.write(t.raw(), bytes_of(t));
   file.commit();
 }
 

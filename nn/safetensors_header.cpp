@@ -202,12 +202,15 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
   Reader reader(header, data_bytes, file);
   nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
   check_coverage(header, data_bytes, file);
+  if (auto sum = header.metadata.extract(kChecksumKey)) header.checksum = std::move(sum.mapped());
   return header;
 }
 
 std::string write_safetensors_header(const SafetensorsHeader& header) {
   nlohmann::ordered_json j = nlohmann::ordered_json::object();
-  if (!header.metadata.empty()) j[std::string(kMetadataKey)] = header.metadata;
+  Metadata metadata = header.metadata;
+  if (!header.checksum.empty()) metadata[kChecksumKey] = header.checksum;
+  if (!metadata.empty()) j[std::string(kMetadataKey)] = metadata;
   for (auto& e : header.tensors) {
     auto* d = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames), [&](auto& n) { return n.dtype == e.dtype; });
     j.push_back({e.name, {{"dtype", d->name}, {"shape", e.shape.vec()}, {"data_offsets", {e.begin, e.end}}}});

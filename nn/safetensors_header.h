@@ -13,6 +13,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
 std::string write_safetensors_header(const SafetensorsHeader& header);
 
 inline constexpr std::string_view kMetadataKey = "__metadata__";
+inline constexpr const char* kChecksumKey = "tandem.checksum";  // stands among the metadata, and is not shown there
 inline constexpr uint64_t kLengthBytes = 8;
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as in the reference implementation
 

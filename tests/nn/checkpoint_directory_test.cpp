@@ -105,7 +105,10 @@ TEST_CASE("the latest that can be read is found, the damaged are named in the lo
   CHECK_FALSE(nn::latest_checkpoint(folder.path()));
   CHECK_FALSE(nn::latest_checkpoint(folder / "none"));
   Run run{CheckpointDirectory(folder.path(), {.keep_last = 0}), {}};
-  for (int step : {10, 20, 30}) run.save(step, step);
+  for (int step : {10, 20, 25, 30}) run.save(step, step);
+  std::string flipped = read_text(folder / "step-00000025.safetensors");
+  flipped[flipped.find("25")] = '1';
+  write_text(folder / "step-00000025.safetensors", flipped);
   std::string good = read_text(folder / "step-00000030.safetensors");
   write_text(folder / "step-00000030.safetensors", good.substr(0, good.size() - 1));
   write_text(folder / "step-00000040.safetensors", "");
@@ -115,6 +118,7 @@ TEST_CASE("the latest that can be read is found, the damaged are named in the lo
   LogOf log;
   CHECK(step_of(nn::latest_checkpoint(folder.path())) == 20);
   CHECK(says(log.text, "step-00000030.safetensors"));
+  CHECK(says(log.text, "step-00000025.safetensors"));
   CHECK(says(log.text, "step-00000040.safetensors"));
   CHECK_FALSE(says(log.text, "step-x"));
   CHECK_FALSE(nn::best_checkpoint(folder.path()));

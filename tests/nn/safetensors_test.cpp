@@ -235,6 +235,36 @@ TEST_CASE("safetensors: cut anywhere or with any byte changed, a file is refused
   CHECK(refused > 1000);
 }
 
+TEST_CASE("safetensors: no bit of a saved file changes unnoticed") {
+  TemporaryFolder folder;
+  const NamedTensors in{{"a", from_vector<float>({1, -2, 0.5f}, {3})}, {"b", from_vector<uint8_t>({7, 0}, {1, 2})}};
+  const Metadata metadata{{"epoch", "12"}};
+  save(folder / "f", in, metadata);
+  const std::string good = read_text(folder / "f");
+  const size_t key = good.find("tandem.checksum"), key_end = key + std::strlen("tandem.checksum");
+  REQUIRE(key != good.npos);
+  for (size_t i = 0; i < good.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = good;
+      bad[i] = char(uint8_t(bad[i]) ^ (1u << bit));
+      CAPTURE(i);
+      CAPTURE(bit);
+      if (i < key || i >= key_end)
+        CHECK(error_of(bad) != "no error");
+      else if (error_of(bad) == "no error")  // under another key it is a text like any other
+        CHECK(load_text(bad).metadata.size() == 2);
+    }
+  std::string bad = good;
+  bad.back() ^= 1;
+  write_text(folder / "bad", bad);
+  CHECK_THROWS_WITH_AS(load(folder / "bad"),
+                       ("[load] " + (folder / "bad") +
+                        " does not have the checksum that its tandem.checksum says: it is damaged, or was changed by a "
+                        "program that kept this text")
+                           .c_str(),
+                       IoError);
+}
+
 TEST_CASE("safetensors: errors name the file") {
   TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(load(folder / "none"),
@@ -256,5 +286,6 @@ TEST_CASE("safetensors: what can't be saved") {
   CHECK_THROWS_AS(save(path, {{"__metadata__", x}}), Error);
   CHECK_THROWS_AS(save(path, {{"\xff", x}}), Error);
   CHECK_THROWS_AS(save(path, {{"x", x}}, {{"k", "\xc3"}}), Error);
+  CHECK_THROWS_AS(save(path, {{"x", x}}, {{"tandem.checksum", ""}}), Error);
   CHECK(folder.entries() == 0);
 }
