@@ -11,6 +11,8 @@ namespace tandem {
 
 class Generator;
 class Pool;
+class ProcessGroup;
+struct Replica;
 struct Stream;
 
 /// Where the counter-based generator of dropout stands. Draws are keyed by (seed, step, call, row), so they depend
@@ -51,6 +53,8 @@ struct Context {
   const char* op = "";   // the op this thread last entered, for errors that come from below it
   RandomStep random;
   LazyGenerator generator;
+  const Replica* replica = nullptr;       // whose twins stand for parameters and buffers; see core/replica.h
+  ProcessGroup* process_group = nullptr;  // the group this thread is a rank of; see parallel/process_group.h
 };
 
 /// The calling thread's context.

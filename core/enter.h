@@ -1,7 +1,8 @@
 /// The line every op opens with: `auto [x, w] = enter(kConv2d, x_in, w_in);`. What happens to all ops alike happens
-/// here: the op's name is noted for errors from below it. (Replica twins and autocast join here.)
+/// here: the op's name is noted for errors from below it, and the calling thread's replica puts its twins in. (Autocast
+/// joins here.)
 #pragma once
-#include <tandem/core/tensor.h>
+#include <tandem/core/replica.h>
 
 #include <tuple>
 
@@ -23,8 +24,11 @@ struct Entered {
 
 template <class... T>
 Entered<sizeof...(T)> enter(OpId id, const T&... t) {
-  context().op = id.name;
-  return {{&t...}};
+  Context& c = context();
+  c.op = id.name;
+  if (!c.replica) [[likely]]
+    return {{&t...}};
+  return {{&twin(t, *c.replica)...}};
 }
 
 /// Throws DeviceError, naming the op and both devices, unless all defined tensors live on one device.

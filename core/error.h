@@ -28,8 +28,10 @@ struct TANDEM_API OutOfMemoryError : DeviceError {
 struct TANDEM_API IoError : Error {
   using Error::Error;
 };
+/// Of a group of ranks: one has died, hangs, has left, or asked for another collective than the others.
 struct TANDEM_API CommError : Error {
-  using Error::Error;
+  explicit CommError(const std::string& what, int culprit = -1) : Error(what), rank(culprit) {}
+  int rank;  // the one that is to blame, -1 where nobody is
 };
 
 namespace detail {

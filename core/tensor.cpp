@@ -2,11 +2,13 @@
 #include <tandem/core/backend.h>
 #include <tandem/core/copy.h>
 #include <tandem/core/enter.h>
+#include <tandem/core/replica.h>
 
 #include <cmath>
 
 namespace tandem {
 
+TensorImpl::TensorImpl() = default;
 TensorImpl::~TensorImpl() = default;
 
 Tensor::Tensor(Ref<Storage> storage, const Dims& shape, const Dims& strides, Dtype dtype, int64_t offset)

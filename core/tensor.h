@@ -11,6 +11,7 @@
 #include <tandem/core/storage.h>
 
 #include <iosfwd>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace tandem {
 
 struct Node;
 struct Leaf;
+struct Twins;
 class Tensor;
 
 /// How a new tensor is made: `zeros({2, 3}, {.dtype = Dtype::f64})`.
@@ -34,8 +36,9 @@ struct TANDEM_API TensorImpl {
   Ref<Storage> storage;
   int64_t offset = 0;  // in elements
   Dims shape, strides;
-  Ref<Node> node;  // the op that produced it, or the Leaf of a tensor that requires grad
-  TensorImpl() = default;
+  Ref<Node> node;                // the op that produced it, or the Leaf of a tensor that requires grad
+  std::unique_ptr<Twins> twins;  // what stands for it in replicas' ops
+  TensorImpl();
   ~TensorImpl();
   static void destroy(TensorImpl* p) { delete p; }
 };
