@@ -1,0 +1,170 @@
+#include <tandem/parallel/membership.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace tandem {
+namespace {
+
+// How long a verdict that was asked for at a deadline may take.
+constexpr std::chrono::milliseconds kVerdictGrace{2000};
+
+uint32_t fnv1a(const std::string& text) {
+  uint32_t h = 2166136261u;
+  for (unsigned char c : text) h = (h ^ c) * 16777619u;
+  return h;
+}
+
+}  // namespace
+
+std::shared_ptr<Channel> Membership::open(std::string name, std::vector<int> members) {
+  auto c = std::make_shared<Channel>();
+  c->id = fnv1a(name);
+  c->name = std::move(name);
+  c->members = std::move(members);
+  c->rank = int(std::find(c->members.begin(), c->members.end(), rank_) - c->members.begin());
+  std::lock_guard lock(mutex_);
+  std::erase_if(channels_, [](auto& weak) { return weak.expired(); });
+  channels_.push_back(c);
+  return c;
+}
+
+std::vector<std::shared_ptr<Channel>> Membership::channels() const {
+  std::vector<std::shared_ptr<Channel>> open;
+  std::lock_guard lock(mutex_);
+  for (auto& weak : channels_)
+    if (auto c = weak.lock()) open.push_back(std::move(c));
+  return open;
+}
+
+void Membership::throw_verdict() const {
+  std::lock_guard lock(mutex_);
+  throw CommError(verdict_, culprit_);
+}
+
+void Membership::fail(int culprit, const std::string& why) {
+  std::map<int, std::function<void()>> wakes;
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_.load(std::memory_order_relaxed)) return;
+    verdict_ = why;
+    culprit_ = culprit;
+    failed_.store(true, std::memory_order_release);
+    wakes = wakes_;
+  }
+  for (auto& [id, wake] : wakes) wake();
+}
+
+int Membership::on_failure(std::function<void()> wake) {
+  std::unique_lock lock(mutex_);
+  const int id = next_wake_++;
+  auto& kept = wakes_[id] = std::move(wake);
+  if (failed_.load(std::memory_order_relaxed)) {
+    auto now = kept;
+    lock.unlock();
+    now();
+  }
+  return id;
+}
+
+void Membership::remove_on_failure(int id) {
+  std::lock_guard lock(mutex_);
+  wakes_.erase(id);
+}
+
+void Membership::left(int member, std::map<uint32_t, uint64_t> last_sequences, const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    departed_[member] = {std::move(last_sequences), reason};
+  }
+  for (auto& c : channels())
+    if (c->busy.load()) {
+      const std::string missing = absence(*c);
+      if (!missing.empty()) fail(member, missing);
+    }
+}
+
+void Membership::require_present(const Channel& channel) {
+  const std::string missing = absence(channel);
+  if (missing.empty()) return;
+  int culprit = -1;
+  {
+    std::lock_guard lock(mutex_);
+    for (int m : channel.members)
+      if (culprit < 0 && departed_.count(m)) culprit = m;
+  }
+  fail(culprit, missing);
+}
+
+std::string Membership::absence(const Channel& channel) const {
+  std::lock_guard lock(mutex_);
+  for (int m : channel.members) {
+    auto it = departed_.find(m);
+    if (it == departed_.end()) continue;
+    auto last = it->second.last.find(channel.id);
+    const uint64_t had = last == it->second.last.end() ? 0 : last->second;
+    if (channel.sequence.load() <= had) continue;
+    return message("rank ", m, " has left the group", it->second.reason.empty() ? "" : ": ", it->second.reason,
+                   "; its last collective in ", channel.name, " was number ", had, ", rank ", rank_, " is at ",
+                   channel.sequence.load());
+  }
+  return {};
+}
+
+std::vector<int> laggards(const std::vector<Progress>& of_members) {
+  auto less = [](const Progress& a, const Progress& b) {
+    return std::pair(a.sequence, a.transfers) < std::pair(b.sequence, b.transfers);
+  };
+  const auto [least, most] = std::minmax_element(of_members.begin(), of_members.end(), less);
+  std::vector<int> behind;
+  if (least == of_members.end() || !less(*least, *most)) return behind;
+  for (size_t i = 0; i < of_members.size(); ++i)
+    if (!less(*least, of_members[i])) behind.push_back(int(i));
+  return behind;
+}
+
+void Wait::check() {
+  membership_.check();
+  check_deadline();
+}
+
+void Wait::check_deadline() {
+  const auto now = Clock::now();
+  if (now < deadline_) return;
+  if (asked_ == Clock::time_point{}) {
+    asked_ = now;
+    membership_.expired(channel_, what_);
+  } else if (now - asked_ > kVerdictGrace) {
+    membership_.fail(-1, message("[", what_, "] the deadline has passed, and there is no verdict on who is to blame"));
+  }
+  if (membership_.failed()) membership_.throw_verdict();
+}
+
+std::chrono::milliseconds Wait::nap() const {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+  return std::clamp(left, std::chrono::milliseconds(1),
+                    std::chrono::milliseconds(asked_ == Clock::time_point{} ? 1000 : 20));
+}
+
+void Wait::require_match(int member, const Header& theirs) {
+  if (same_collective(header_, theirs)) [[likely]]
+    return;
+  const int other = channel_.members[size_t(member)];
+  membership_.report(-1, message("the ranks ask for different collectives in ", channel_.name, ": rank ",
+                                 membership_.rank(), " for ", header_, ", rank ", other, " for ", theirs));
+  membership_.check();
+  throw CommError(message("the ranks ask for different collectives: ", header_, " and ", theirs));
+}
+
+void Wait::broken(int member, const std::string& how) {
+  const int other = channel_.members[size_t(member)];
+  // Its end may have a cause elsewhere: the verdict knows. Without one the connection itself is to blame.
+  const auto until = Clock::now() + kVerdictGrace;
+  while (!membership_.failed() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  if (!membership_.failed())
+    membership_.report(-1, message("[", what_, "] the connection between ranks ", membership_.rank(), " and ", other,
+                                   " broke (", how, "); both are alive"));
+  membership_.throw_verdict();
+}
+
+}  // namespace tandem

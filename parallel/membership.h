@@ -1,0 +1,137 @@
+/// Not installed. Membership: who belongs to a group, how its members fare, and how they are connected. One per rank
+/// and group; the communicators of the group share it. Threads of one process and processes with a store each fill it
+/// in.
+///
+/// A failure is a verdict: the first cause counts, everyone throws the same one, and nothing of the group can be used
+/// afterwards. Errors on data connections name nobody: whoever meets one waits for the verdict.
+#pragma once
+#include <tandem/core/error.h>
+#include <tandem/parallel/header.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+class Transport;
+using Clock = std::chrono::steady_clock;
+
+/// A communicator's place in its group. What the ranks compare when one of them does not come.
+struct Channel {
+  std::string name;                    // the same on all members: "world", "world/1"
+  uint32_t id = 0;                     // of the name
+  std::vector<int> members;            // ranks of the group, ascending
+  int rank = 0;                        // this one's place among the members
+  std::atomic<uint64_t> sequence{0};   // of the collective this rank is in, or was in last
+  std::atomic<uint32_t> transfers{0};  // what it has done of it so far
+  std::atomic<bool> busy{false};
+};
+
+/// How far a rank is, as the others see it.
+struct Progress {
+  uint64_t sequence = 0;
+  uint32_t transfers = 0;
+};
+
+class Membership {
+ public:
+  Membership(int rank, int size, std::chrono::milliseconds timeout) : rank_(rank), size_(size), timeout_(timeout) {}
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  virtual ~Membership() = default;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
+
+  /// A channel of that name; lives as long as the handle does.
+  std::shared_ptr<Channel> open(std::string name, std::vector<int> members);
+  /// The way to the channel's other members. Collective among them. Throws CommError.
+  virtual std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) = 0;
+
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  /// Throws the verdict, if there is one.
+  void check() const {
+    if (failed()) [[unlikely]]
+      throw_verdict();
+  }
+  [[noreturn]] void throw_verdict() const;
+
+  /// Makes this the verdict on this rank, if there is none yet, and wakes whoever waits here.
+  void fail(int culprit, const std::string& why);
+  /// The same for all members.
+  virtual void report(int culprit, const std::string& why) = 0;
+  /// A deadline has passed in this channel: asks for a verdict, which comes as a failure. May be called again.
+  virtual void expired(const Channel& channel, const std::string& what) = 0;
+
+  /// A member has left in good order, having been in these collectives; others may go on without it as long as they do
+  /// not need it.
+  void left(int member, std::map<uint32_t, uint64_t> last_sequences, const std::string& reason);
+  /// Before a collective: throws where a member it needs has left.
+  void require_present(const Channel& channel);
+
+  /// Called once, from whatever thread, when the verdict comes (at once if it is there). Must not call back into here.
+  int on_failure(std::function<void()> wake);
+  void remove_on_failure(int id);
+
+ protected:
+  /// The channels that are open here.
+  std::vector<std::shared_ptr<Channel>> channels() const;
+
+ private:
+  struct Departure {
+    std::map<uint32_t, uint64_t> last;
+    std::string reason;
+  };
+  std::string absence(const Channel& channel) const;  // empty where nobody who is needed is missing
+
+  const int rank_, size_;
+  const std::chrono::milliseconds timeout_;
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  std::string verdict_;
+  int culprit_ = -1;
+  std::map<int, Departure> departed_;
+  std::vector<std::weak_ptr<Channel>> channels_;
+  std::map<int, std::function<void()>> wakes_;
+  int next_wake_ = 0;
+};
+
+/// Who is to blame when a collective's deadline passes, given how far each member is: those furthest behind. Empty
+/// where all are equally far.
+std::vector<int> laggards(const std::vector<Progress>& of_members);
+
+/// A collective under way, as its transport sees it: a deadline, and whether anybody has failed.
+class Wait {
+ public:
+  Wait(Membership& m, Channel& c, const Header& h, std::string what, std::chrono::milliseconds timeout)
+      : membership_(m), channel_(c), header_(h), what_(std::move(what)), deadline_(Clock::now() + timeout) {}
+  /// Throws the verdict if there is one. Past the deadline asks for one, and gives up on it after a while.
+  void check();
+  /// Only the deadline counts: for a wait that others' failure can't make longer and that must not end early.
+  void check_deadline();
+  /// How long a wait may sleep before it has to call check again.
+  std::chrono::milliseconds nap() const;
+  /// Counts a step of this collective, for the comparison at a deadline.
+  void advance() { channel_.transfers.fetch_add(1, std::memory_order_relaxed); }
+  /// Throws CommError, on all ranks, where a member asks for something else than this one does.
+  void require_match(int member, const Header& theirs);
+  /// A connection broke: throws the verdict, which it waits for.
+  [[noreturn]] void broken(int member, const std::string& how);
+
+ private:
+  Membership& membership_;
+  Channel& channel_;
+  const Header& header_;
+  const std::string what_;
+  const Clock::time_point deadline_;
+  Clock::time_point asked_{};
+};
+
+}  // namespace tandem
