@@ -1,5 +1,6 @@
 #include <tandem/data/download.h>
 #include <tandem/data/fetch_url.h>
+#include <tandem/data/folder_lock.h>
 #include <tandem/data/posix_file.h>
 #include <tandem/data/unpack.h>
 
@@ -29,6 +30,15 @@ struct ScratchFolder {
   ~ScratchFolder() {
     std::error_code ignored;
     fs::remove_all(path, ignored);
+  }
+};
+
+// What has come of an archive, kept for the next attempt unless it is nothing.
+struct PartFile {
+  fs::path path;
+  ~PartFile() {
+    std::error_code ignored;
+    if (fs::file_size(path, ignored) == 0) fs::remove(path, ignored);
   }
 };
 
@@ -68,11 +78,10 @@ void fetch_and_unpack(const Archive& a, const fs::path& root, const fs::path& pa
 void download(const Archive& archive, const fs::path& root, const DownloadOptions& o) {
   if (is_complete(root / archive.folder, archive)) return;
   try {
-    fs::create_directories(root);
-    PosixFile lock(root / ("." + archive.folder + ".lock"), O_RDWR | O_CREAT);
-    lock.lock();
+    const FolderLock lock(root, "." + archive.folder + ".lock");
     if (is_complete(root / archive.folder, archive)) return;  // another process has done it meanwhile
-    fetch_and_unpack(archive, root, root / ("." + archive.folder + ".part"), o);
+    const PartFile part{root / ("." + archive.folder + ".part")};
+    fetch_and_unpack(archive, root, part.path, o);
   } catch (const fs::filesystem_error& e) {
     throw IoError(message("[download] ", e.what()));
   }

@@ -41,8 +41,8 @@ struct Archive {
 
 /// Makes sure that root/folder holds the files: fetches the archive, unpacks these files (no others) beside the folder,
 /// checks length and SHA-256 of each, and only then renames. A download that was cut off is resumed by the next call; a
-/// second process waits for the first and finds its files. Throws IoError: no connection, wrong contents, full disk, an
-/// archive with links or paths that leave its folder.
+/// second process waits for the first and finds its files. One that brought nothing leaves nothing behind. Throws
+/// IoError: no connection, wrong contents, full disk, an archive with links or paths that leave its folder.
 TANDEM_API void download(const Archive& archive, const std::filesystem::path& root, const DownloadOptions& o = {});
 
 }  // namespace tandem::data

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +21,12 @@ PosixFile::~PosixFile() { ::close(fd_); }
 void PosixFile::lock() {
   while (::flock(fd_, LOCK_EX) != 0)
     if (errno != EINTR) fail("locking");
+}
+
+bool PosixFile::has_name() const {
+  struct stat s {};
+  if (::fstat(fd_, &s) != 0) fail("looking at");
+  return s.st_nlink > 0;
 }
 
 void PosixFile::write(const void* data, size_t bytes) {

@@ -16,6 +16,8 @@ class PosixFile {
 
   /// Waits until no other holds the file's lock; it is let go when this is destroyed, or its process ends.
   void lock();
+  /// Whether it has not been removed meanwhile.
+  bool has_name() const;
   void write(const void* data, size_t bytes);
   void truncate();
   /// Its bytes are on the disk when this returns.
