@@ -146,6 +146,8 @@ ByteImages read(const fs::path& root, const CIFAR10Options& o) {
 
 }  // namespace
 
+bool has_cifar10(const fs::path& root, bool train) { return find(root, train).has_value(); }
+
 CIFAR10::CIFAR10(const fs::path& root, CIFAR10Options o) : ImageDataset(read(root, o)) {}
 
 }  // namespace tandem::data

@@ -18,6 +18,10 @@ inline const std::vector<double> kCifar10Std{0.2470, 0.2435, 0.2616};
 inline constexpr std::array<const char*, 10> kCifar10Classes{"airplane", "automobile", "bird",  "cat",  "deer",
                                                              "dog",      "frog",       "horse", "ship", "truck"};
 
+/// Whether the files of the training or of the test images are where CIFAR10 looks for them; what is in them is not
+/// looked at.
+TANDEM_API bool has_cifar10(const std::filesystem::path& root, bool train = true);
+
 struct CIFAR10Options {
   bool train = true;               // 50,000 training images, else 10,000 test images
   bool download = false;           // where they are not there yet, or not whole

@@ -1,24 +1,43 @@
 #include <tandem/data/fashion_mnist.h>
 #include <tandem/data/idx.h>
 
+#include <array>
 #include <cstring>
+#include <optional>
 
 namespace tandem::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path find(const fs::path& root, const std::string& name) {
-  const fs::path torchvision = root / "FashionMNIST" / "raw", debian = root / "fashion-mnist";
-  for (const fs::path& folder : {root, torchvision, debian})
+std::array<fs::path, 3> folders(const fs::path& root) {
+  return {root, root / "FashionMNIST" / "raw", root / "fashion-mnist"};  // the last two: torchvision's, Debian's
+}
+
+std::optional<fs::path> find(const fs::path& root, const std::string& name) {
+  for (const fs::path& folder : folders(root))
     for (const char* ending : {".gz", ""}) {
       std::error_code ignored;
-      const fs::path file = folder / (name + ending);
+      fs::path file = folder / (name + ending);
       if (fs::is_regular_file(file, ignored)) return file;
     }
-  throw IoError(message("[FashionMNIST] looked for ", name, ".gz and ", name, " in ", root.string(), ", ",
+  return {};
+}
+
+fs::path find_or_throw(const fs::path& root, const std::string& name) {
+  if (auto file = find(root, name)) return *file;
+  const auto [plain, torchvision, debian] = folders(root);
+  throw IoError(message("[FashionMNIST] looked for ", name, ".gz and ", name, " in ", plain.string(), ", ",
                         torchvision.string(), " and ", debian.string(),
                         "; Debian's package dataset-fashion-mnist puts it into ", kFashionMnistFolder));
+}
+
+struct Names {
+  std::string images, labels;
+};
+Names file_names(bool train) {
+  const std::string set = train ? "train" : "t10k";
+  return {set + "-images-idx3-ubyte", set + "-labels-idx1-ubyte"};
 }
 
 // [n,28,28] to [n,3,32,32]: two pixels of zeros all around, three times.
@@ -35,9 +54,8 @@ Tensor like_cifar10(const Tensor& x) {
 }
 
 ByteImages read(const fs::path& root, const FashionMNISTOptions& o) {
-  const std::string set = o.train ? "train" : "t10k";
-  const fs::path image_file = find(root, set + "-images-idx3-ubyte"),
-                 label_file = find(root, set + "-labels-idx1-ubyte");
+  const Names names = file_names(o.train);
+  const fs::path image_file = find_or_throw(root, names.images), label_file = find_or_throw(root, names.labels);
   const Tensor images = read_idx(image_file, 3), labels = read_idx(label_file, 1);
   const int64_t n = images.size(0);
   check<IoError>(images.size(1) == 28 && images.size(2) == 28, "[FashionMNIST] ", image_file.string(),
@@ -57,6 +75,11 @@ ByteImages read(const fs::path& root, const FashionMNISTOptions& o) {
 }
 
 }  // namespace
+
+bool has_fashion_mnist(const fs::path& root, bool train) {
+  const Names names = file_names(train);
+  return find(root, names.images) && find(root, names.labels);
+}
 
 FashionMNIST::FashionMNIST(const fs::path& root, FashionMNISTOptions o) : ImageDataset(read(root, o)) {}
 

@@ -13,6 +13,10 @@ inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-
 inline constexpr std::array<const char*, 10> kFashionMnistClasses{
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
 
+/// Whether the files of the training or of the test images are where FashionMNIST looks for them; what is in them is
+/// not looked at.
+TANDEM_API bool has_fashion_mnist(const std::filesystem::path& root, bool train = true);
+
 struct FashionMNISTOptions {
   bool train = true;          // 60,000 training images, else 10,000 test images
   bool like_cifar10 = false;  // padded with zeros to 32x32, and repeated to three channels

@@ -15,9 +15,16 @@ const fs::path kHere = "data", kDebianFashionMnist = data::kFashionMnistFolder;
 
 std::vector<std::string> names(std::span<const char* const> list) { return {list.begin(), list.end()}; }
 
-Datasets cifar10(const fs::path& root, bool download, std::string why,
+// `open(train)` opens a part.
+template <class Open>
+Datasets of_parts(std::string name, std::string why, Parts parts, const Open& open, std::vector<std::string> classes) {
+  return {std::move(name), std::move(why), parts == Parts::both ? open(true) : nullptr, open(false),
+          std::move(classes)};
+}
+
+Datasets cifar10(const fs::path& root, Parts parts, bool download, std::string why,
                  const std::function<void(const std::string&)>& say) {
-  data::CIFAR10Options o{.train = true, .download = download};
+  data::CIFAR10Options o{.download = download};
   auto shown = std::chrono::steady_clock::now();
   o.progress = [&](const data::DownloadProgress& p) {
     auto now = std::chrono::steady_clock::now();
@@ -25,70 +32,63 @@ Datasets cifar10(const fs::path& root, bool download, std::string why,
     shown = now;
     say(message("fetching CIFAR-10: ", p.received >> 20, " of ", p.total >> 20, " MB"));
   };
-  auto train = std::make_shared<data::CIFAR10>(root, o);
-  o.train = false;
-  auto test = std::make_shared<data::CIFAR10>(root, o);
-  return {"cifar10", std::move(why), train, test, names(data::kCifar10Classes)};
+  auto part = [&](bool train) {
+    o.train = train;
+    return std::make_shared<data::CIFAR10>(root, o);
+  };
+  return of_parts("cifar10", std::move(why), parts, part, names(data::kCifar10Classes));
 }
 
-Datasets fashion_mnist(const fs::path& root, std::string why) {
+Datasets fashion_mnist(const fs::path& root, Parts parts, std::string why) {
   // Grey 28x28, as the networks take it: a frame of 2, three equal channels.
   auto part = [&](bool train) {
     return std::make_shared<data::FashionMNIST>(root, data::FashionMNISTOptions{.train = train, .like_cifar10 = true});
   };
-  return {"fashion-mnist", std::move(why), part(true), part(false), names(data::kFashionMnistClasses)};
+  return of_parts("fashion-mnist", std::move(why), parts, part, names(data::kFashionMnistClasses));
 }
 
-Datasets synthetic(std::string why) {
+Datasets synthetic(Parts parts, std::string why) {
   auto part = [&](bool train) {
     return std::make_shared<data::Synthetic>(data::SyntheticOptions{.size = train ? 10000 : 2000, .train = train});
   };
   std::vector<std::string> classes;
   for (int i = 0; i < 10; ++i) classes.push_back(message("pattern ", i));
-  return {"synthetic", std::move(why), part(true), part(false), classes};
-}
-
-bool has_cifar10(const fs::path& root) {
-  for (auto& folder : {root, root / "cifar-10-batches-bin", root / "cifar-10-batches-py"})
-    if (fs::exists(folder / "data_batch_1.bin") || fs::exists(folder / "data_batch_1")) return true;
-  return false;
-}
-
-bool has_fashion_mnist(const fs::path& root) {
-  for (auto& folder : {root, root / "FashionMNIST" / "raw", root / "fashion-mnist"})
-    for (const char* ending : {".gz", ""})
-      if (fs::exists(folder / message("train-images-idx3-ubyte", ending))) return true;
-  return false;
+  return of_parts("synthetic", std::move(why), parts, part, std::move(classes));
 }
 
 }  // namespace
 
-Datasets open_datasets(const DataOptions& o, const std::function<void(const std::string&)>& say) {
+Datasets open_datasets(const DataOptions& o, Parts parts, const std::function<void(const std::string&)>& say) {
+  auto is_in = [&](const fs::path& root, bool (*has)(const fs::path&, bool)) {
+    return has(root, false) && (parts == Parts::test || has(root, true));
+  };
   const bool any = o.dataset == "auto";
-  if (o.dataset == "synthetic") return synthetic("made-up patterns, as asked for");
+  if (o.dataset == "synthetic") return synthetic(parts, "made-up patterns, as asked for");
   if (!o.data.empty()) {
-    if (o.dataset == "fashion-mnist" || (any && !has_cifar10(o.data) && has_fashion_mnist(o.data)))
-      return fashion_mnist(o.data, message("Fashion-MNIST from ", o.data, ", the folder asked for"));
-    return cifar10(o.data, false, message("CIFAR-10 from ", o.data, ", the folder asked for"), say);
+    const bool grey = any && !is_in(o.data, data::has_cifar10) && is_in(o.data, data::has_fashion_mnist);
+    if (grey || o.dataset == "fashion-mnist")
+      return fashion_mnist(o.data, parts, message("Fashion-MNIST from ", o.data, ", the folder asked for"));
+    return cifar10(o.data, parts, false, message("CIFAR-10 from ", o.data, ", the folder asked for"), say);
   }
-  const fs::path fashion = has_fashion_mnist(kHere) ? kHere : kDebianFashionMnist;
+  const fs::path fashion = is_in(kHere, data::has_fashion_mnist) ? kHere : kDebianFashionMnist;
   if (o.dataset == "fashion-mnist")
-    return fashion_mnist(fashion, message("Fashion-MNIST from ", fashion.string(), ", as asked for"));
+    return fashion_mnist(fashion, parts, message("Fashion-MNIST from ", fashion.string(), ", as asked for"));
 
   std::string trouble = "CIFAR-10 is not in ./data and downloads are off";
-  const bool here = has_cifar10(kHere);
+  const bool here = is_in(kHere, data::has_cifar10);
   if (here || o.download) {
     try {
-      return cifar10(kHere, o.download, here ? "CIFAR-10 from ./data" : "CIFAR-10, fetched into ./data", say);
+      const char* why = here ? "CIFAR-10 from ./data" : "CIFAR-10, fetched into ./data";
+      return cifar10(kHere, parts, o.download, why, say);
     } catch (const IoError& e) {
       if (!any) throw;
       trouble = message("CIFAR-10 is not ", here ? "whole " : "", "in ./data: ", e.what());
     }
   }
   check<IoError>(any, trouble, "; --data DIR says where it is");
-  if (has_fashion_mnist(fashion))
-    return fashion_mnist(fashion, message("Fashion-MNIST from ", fashion.string(), ", since ", trouble));
-  return synthetic(message("made-up patterns, since there is no Fashion-MNIST and ", trouble));
+  if (is_in(fashion, data::has_fashion_mnist))
+    return fashion_mnist(fashion, parts, message("Fashion-MNIST from ", fashion.string(), ", since ", trouble));
+  return synthetic(parts, message("made-up patterns, since there is no Fashion-MNIST and ", trouble));
 }
 
 std::shared_ptr<const data::Dataset> first(std::shared_ptr<const data::Dataset> d, int64_t n) {

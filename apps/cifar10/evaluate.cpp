@@ -11,7 +11,7 @@ int evaluate(const EvalOptions& o) {
   Trained t = load_trained(o.checkpoint);
   DataOptions wanted = o.data;
   if (wanted.dataset == "auto") wanted.dataset = t.dataset;
-  Datasets sets = open_datasets(wanted, [](const std::string& line) { std::cout << line << std::endl; });
+  Datasets sets = open_datasets(wanted, Parts::test, [](const std::string& line) { std::cout << line << std::endl; });
   std::cout << "checkpoint: " << t.file << ", trained on " << t.dataset << "\ndata: " << sets.why << std::endl;
   data::DataLoader loader(sets.test, {.batch_size = o.batch_size, .transform = test_transform(t.normalize)});
   Accuracy a = accuracy(*t.net, loader, current_device());

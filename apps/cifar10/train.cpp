@@ -159,7 +159,7 @@ int train(const TrainOptions& o) {
     check<IoError>(!nn::latest_checkpoint(o.checkpoint), o.checkpoint,
                    " holds a run already: --resume auto goes on with it, --force starts anew over it, --checkpoint DIR "
                    "goes elsewhere");
-  Datasets sets = open_datasets(o.data, say);
+  Datasets sets = open_datasets(o.data, Parts::both, say);
   say("data: " + sets.why);
   Training training(o, sets);
   return training.all();

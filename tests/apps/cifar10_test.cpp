@@ -174,6 +174,11 @@ TEST_CASE("cifar10 train: --data takes Fashion-MNIST, its folder or the parent, 
     CHECK(r.code == 0);
     CHECK(r.output.find("data: Fashion-MNIST from " + folder + ", the folder asked for") != std::string::npos);
   }
+  fs::remove(raw + "/train-images-idx3-ubyte");  // testing needs the test images alone
+  Finished e = run_program("cifar10", {"eval", "--data", raw, "--checkpoint", tmp / "run"});
+  INFO(e.output);
+  CHECK(e.code == 0);
+  CHECK(e.output.find("test accuracy") != std::string::npos);
   Finished none = run_program("cifar10", {"train", "--data", tmp / "run", "--checkpoint", tmp / "other"});
   CHECK(none.code == 1);
   CHECK(none.output.find("cifar-10-batches-bin") != std::string::npos);

@@ -58,8 +58,12 @@ TEST_CASE("CIFAR10 reads the binary version, from its folder or the one above") 
   write_binary(inner / "test_batch.bin");
   check_test_images(CIFAR10(folder.path(), {.train = false}));
   check_test_images(CIFAR10(inner, {.train = false}));
+  CHECK(has_cifar10(folder.path(), false));
+  CHECK_FALSE(has_cifar10(folder.path()));
   for (int i = 1; i <= 5; ++i)
     fs::create_hard_link(inner / "test_batch.bin", inner / message("data_batch_", i, ".bin"));
+  CHECK(has_cifar10(folder.path()));
+  CHECK(has_cifar10(inner));
   const CIFAR10 train(folder.path());
   CHECK(train.size() == 5 * kRecords);
   CHECK(train.get(40001).target.item<int64_t>() == label_of(1));
@@ -72,6 +76,7 @@ TEST_CASE("CIFAR10 reads the folder that torchvision leaves behind") {
   write_pickle(inner / "test_batch");
   check_test_images(CIFAR10(folder.path(), {.train = false}));
   check_test_images(CIFAR10(inner, {.train = false}));
+  CHECK(has_cifar10(folder.path(), false));
   write_text(inner / "test_batch", cifar_pickle({1}, std::string(3072, '\0')));
   CHECK_THROWS_WITH_AS(CIFAR10(inner, {.train = false}),
                        ("[CIFAR10] " + (inner / "test_batch").string() + " has 1 images, 10000 are wanted").c_str(),

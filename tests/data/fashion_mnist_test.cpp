@@ -59,7 +59,11 @@ TEST_CASE("FashionMNIST reads gzipped and plain IDX files") {
   const fs::path raw = folder / "elsewhere/FashionMNIST/raw";
   fs::create_directories(raw);
   write_text(raw / "train-images-idx3-ubyte", bytes);
+  CHECK_FALSE(has_fashion_mnist(folder / "elsewhere"));
   write_text(raw / "train-labels-idx1-ubyte", labels({1, 2, 3}));
+  CHECK(has_fashion_mnist(folder / "elsewhere"));
+  CHECK(has_fashion_mnist(raw));
+  CHECK_FALSE(has_fashion_mnist(raw, false));
   const FashionMNIST train(folder / "elsewhere");
   CHECK(train.images().to_vector<int64_t>() == set.images().to_vector<int64_t>());
   // Debian's folder or its parent.
