@@ -1,5 +1,7 @@
 #include "apps/cifar10/options.h"
 
+#include "apps/cifar10/suggest.h"
+
 #include <tandem/core/error.h>
 
 #include <CLI/CLI.hpp>
@@ -12,15 +14,19 @@
 namespace tandem::cifar10 {
 namespace {
 
-// A JSON file's options as the words of a command line: {"epochs": 3} is --epochs=3.
+// A JSON file's options as the words of a command line: {"epochs": 3} is --epochs=3, and {"batch_size": 3} is
+// --batch-size=3.
 std::vector<std::string> config_words(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw CLI::FileError::Missing(path);
   auto j = nlohmann::json::parse(in, nullptr, false);
   if (!j.is_object()) throw CLI::FileError(path + ": this is no JSON object of options");
   std::vector<std::string> words;
-  for (auto& [key, value] : j.items())
-    words.push_back(message("--", key, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  for (auto& [key, value] : j.items()) {
+    std::string name = key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    words.push_back(message("--", name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  }
   return words;
 }
 
@@ -43,33 +49,25 @@ std::vector<std::string> with_config(int argc, char** argv) {
   return words;
 }
 
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t up = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
-      corner = up;
-    }
-  }
-  return row[b.size()];
+std::string nearest_option(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::Option* o : app.get_options())
+    for (const std::string& name : o->get_lnames()) names.push_back(message("--", name));
+  return nearest(word.substr(0, word.find('=')), names);
 }
 
-// "--bach-size" -> "--batch-size"; empty where nothing is near.
-std::string nearest(const CLI::App& app, std::string wrong) {
-  wrong = wrong.substr(0, wrong.find('='));
-  std::string best;
-  size_t least = std::max<size_t>(2, wrong.size() / 3) + 1;
-  for (const CLI::Option* o : app.get_options())
-    for (const std::string& name : o->get_lnames())
-      if (size_t d = edit_distance(wrong, message("--", name)); d < least) {
-        least = d;
-        best = message("--", name);
-      }
-  return best;
+// Whether the first word is a command, or none at all; else says which there are.
+bool is_command(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names.push_back(command->get_name());
+    list += message(list.empty() ? "" : ", ", names.back());
+  }
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return true;
+  std::cerr << "cifar10: there is no command " << word << "; the commands are " << list << '\n';
+  if (std::string near = nearest(word, names); !near.empty()) std::cerr << "  did you mean " << near << "?\n";
+  return false;
 }
 
 void add_data(CLI::App& app, DataOptions& o, const char* what) {
@@ -176,6 +174,7 @@ int parse(int argc, char** argv, Options& o) {
   exp.add_option("--out", o.export_.out, "the file to write")->capture_default_str();
   exp.add_flag("--force", o.export_.force, "write over an existing file");
 
+  if (argc > 1 && !is_command(app, argv[1])) return 2;
   std::vector<std::string> words;
   try {
     words = with_config(argc, argv);
@@ -185,7 +184,7 @@ int parse(int argc, char** argv, Options& o) {
     std::cerr << "cifar10: " << e.what() << '\n';
     for (const std::string& word : words)  // those of the JSON file too
       if (word.starts_with("--") && !used.get_option_no_throw(word.substr(0, word.find('='))))
-        if (std::string near = nearest(used, word); !near.empty())
+        if (std::string near = nearest_option(used, word); !near.empty())
           std::cerr << "  " << word << ": did you mean " << near << "?\n";
     return 2;
   } catch (const CLI::ParseError& e) {

@@ -223,21 +223,28 @@ TEST_CASE("cifar10: options are checked, near ones suggested, a JSON file read")
   CHECK(wrong.code == 2);
   CHECK(wrong.output.find("did you mean --batch-size?") != std::string::npos);
   CHECK(run_program("cifar10", {"train", "--batch-size", "-3"}).code == 2);
+  Finished command = run_program("cifar10", {"trian"});
+  CHECK(command.code == 2);
+  CHECK(command.output ==
+        "cifar10: there is no command trian; the commands are train, eval, predict, export\n  did you mean train?\n");
+  CHECK(run_program("cifar10", {"bogus"}).output.find("did you mean") == std::string::npos);
   Finished help = run_program("cifar10", {"train", "--help"});
   CHECK(help.code == 0);
   CHECK(help.output.find("128") != std::string::npos);
   CHECK(help.output.find("Checkpoints:") != std::string::npos);
 
-  write_text(tmp / "config.json", R"({"epochs": 1, "lr": 0.125, "net": "small"})");
+  write_text(tmp / "config.json", R"({"epochs": 1, "lr": 0.125, "net": "small", "batch_size": 32, "log-every": 7})");
   Finished r = run_program("cifar10", {"train", "--config", tmp / "config.json", "--dataset", "synthetic",
                                        "--limit-train", "64", "--limit-test", "10", "--checkpoint", tmp / "run"});
   INFO(r.output);
   REQUIRE(r.code == 0);
   CHECK(metrics(tmp / "run").front()["lr"] == 0.125);
-  write_text(tmp / "misspelt.json", R"({"epoch": 1})");
+  CHECK(metrics(tmp / "run").front()["batch_size"] == 32);
+  write_text(tmp / "misspelt.json", R"({"epoch": 1, "bach_size": 3})");
   Finished misspelt = run_program("cifar10", {"train", "--config", tmp / "misspelt.json"});
   CHECK(misspelt.code == 2);
   CHECK(misspelt.output.find("did you mean --epochs?") != std::string::npos);
+  CHECK(misspelt.output.find("did you mean --batch-size?") != std::string::npos);
   write_text(tmp / "broken.json", "{");
   CHECK(run_program("cifar10", {"train", "--config", tmp / "broken.json"}).code == 2);
 }
