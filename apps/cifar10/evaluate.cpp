@@ -7,14 +7,14 @@
 namespace tandem::cifar10 {
 
 int evaluate(const EvalOptions& o) {
-  if (o.threads) set_num_threads(o.threads);
-  Trained t = load_trained(o.checkpoint);
+  const Device device = set_up(o.machine);
+  Trained t = load_trained(o.checkpoint, device);
   DataOptions wanted = o.data;
   if (wanted.dataset == "auto") wanted.dataset = t.dataset;
   Datasets sets = open_datasets(wanted, Parts::test, [](const std::string& line) { std::cout << line << std::endl; });
   std::cout << "checkpoint: " << t.file << ", trained on " << t.dataset << "\ndata: " << sets.why << std::endl;
   data::DataLoader loader(sets.test, {.batch_size = o.batch_size, .transform = test_transform(t.normalize)});
-  Accuracy a = accuracy(*t.net, loader, current_device());
+  Accuracy a = accuracy(*t.net, loader, device);
   for (size_t k = 0; k < a.all.size(); ++k)
     if (a.all[k])
       std::printf("%-12s %6.2f %%  (%lld of %lld)\n", sets.classes[k].c_str(),

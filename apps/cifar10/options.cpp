@@ -70,6 +70,14 @@ bool is_command(CLI::App& app, const std::string& word) {
   return false;
 }
 
+void add_machine(CLI::App& app, MachineOptions& o) {
+  app.add_option("--device", o.device, "cpu, cpu:1, ...")->capture_default_str()->group("Machine");
+  app.add_option("--threads", o.threads, "0: all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->group("Machine");
+}
+
 void add_data(CLI::App& app, DataOptions& o, const char* what) {
   app.add_option("--data", o.data, "folder of the data set, or its parent")->envname("TANDEM_DATA")->group("Data");
   app.add_option("--dataset", o.dataset, what)
@@ -119,11 +127,7 @@ void add_train(CLI::App& app, TrainOptions& o) {
       ->capture_default_str()
       ->group("Training");
   app.add_option("--seed", o.seed, "of weights, order and augmentation")->capture_default_str()->group("Training");
-  app.add_option("--device", o.device, "cpu, cpu:1, ...")->capture_default_str()->group("Machine");
-  app.add_option("--threads", o.threads, "0: all cores")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str()
-      ->group("Machine");
+  add_machine(app, o.machine);
   app.add_option("--checkpoint", o.checkpoint, "folder of the run: checkpoints and metrics.jsonl")
       ->capture_default_str()
       ->group("Checkpoints");
@@ -160,7 +164,7 @@ int parse(int argc, char** argv, Options& o) {
   add_data(eval, o.eval.data, "which data set; auto: what the checkpoint was trained on");
   eval.add_option("--checkpoint", o.eval.checkpoint, "a file, or a run's folder")->capture_default_str();
   eval.add_option("--batch-size", o.eval.batch_size)->check(CLI::PositiveNumber)->capture_default_str();
-  eval.add_option("--threads", o.eval.threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
+  add_machine(eval, o.eval.machine);
 
   CLI::App& predict = *app.add_subcommand("predict", "classes of images (PNG, JPEG, PPM)");
   predict.add_option("images", o.predict.images, "files, or folders of them")
@@ -168,6 +172,7 @@ int parse(int argc, char** argv, Options& o) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   predict.add_option("--checkpoint", o.predict.checkpoint, "a file, or a run's folder")->capture_default_str();
   predict.add_option("--top", o.predict.top, "classes shown of each")->check(CLI::Range(1, 10))->capture_default_str();
+  add_machine(predict, o.predict.machine);
 
   CLI::App& exp = *app.add_subcommand("export", "the network's weights alone, as PyTorch loads them");
   exp.add_option("--checkpoint", o.export_.checkpoint, "a file, or a run's folder")->capture_default_str();

@@ -1,6 +1,8 @@
 /// What `cifar10` was asked to do: one struct of options a subcommand, filled by CLI11 from the command line and a JSON
 /// file.
 #pragma once
+#include "apps/cifar10/machine.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,8 +25,7 @@ struct TrainOptions {
   std::string schedule = "none";  // none, step, cosine, onecycle
   uint64_t seed = 0;
   int workers = 1;
-  int threads = 0;  // 0: what the machine has
-  std::string device = "cpu";
+  MachineOptions machine;
   std::string checkpoint = "runs/cifar10";  // a folder
   int save_every = 0;                       // steps; 0: at the end of each epoch
   int keep = 2;                             // the last k, beside the best
@@ -40,13 +41,14 @@ struct EvalOptions {
   DataOptions data;
   std::string checkpoint = "runs/cifar10";  // a file or a folder
   int batch_size = 500;
-  int threads = 0;
+  MachineOptions machine;
 };
 
 struct PredictOptions {
   std::string checkpoint = "runs/cifar10";
   std::vector<std::string> images;  // files or folders
   int top = 3;
+  MachineOptions machine;
 };
 
 struct ExportOptions {

@@ -10,11 +10,12 @@ namespace tandem::cifar10 {
 
 int predict(const PredictOptions& o) {
   NoGradGuard no_grad;
-  Trained t = load_trained(o.checkpoint);
+  const Device device = set_up(o.machine);
+  Trained t = load_trained(o.checkpoint, device);
   auto transform = test_transform(t.normalize);
   for (auto& file : find_images(o.images)) {
-    Tensor x = transform(load_image(file).unsqueeze(0));        // [1,3,32,32]
-    auto shares = softmax((*t.net)(x), 1).to_vector<double>();  // [1,10]
+    Tensor x = transform(load_image(file).unsqueeze(0)).to(device);  // [1,3,32,32]
+    auto shares = softmax((*t.net)(x), 1).to_vector<double>();       // [1,10]
     std::vector<size_t> order(shares.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return shares[a] > shares[b]; });

@@ -56,7 +56,7 @@ std::map<std::string, std::string> fixed_options(const TrainOptions& o, int64_t 
 
 Run::Run(const TrainOptions& o, const Datasets& sets)
     : options_(o),
-      device_(parse_device(o.device)),
+      device_(parse_device(o.machine.device)),
       net_(seeded_net(o, device_)),
       optimizer_(net_->parameters(), {.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay}),
       loader_(first(sets.train, o.limit_train), loader_options(o)),

@@ -42,7 +42,7 @@ std::map<std::string, std::string> describe(const std::string& net, const std::s
   return {{"net", net}, {"normalize", normalize}, {"dataset", sets.name}, {"classes", classes}};
 }
 
-Trained load_trained(const std::string& where) {
+Trained load_trained(const std::string& where, Device device) {
   Trained t;
   t.file = where;
   check<IoError>(std::filesystem::exists(where), where,
@@ -58,6 +58,7 @@ Trained load_trained(const std::string& where) {
   check<IoError>(extra.count("net"), t.file, ": no checkpoint of this program: it does not say which network it holds");
   t.net = models::make(extra["net"]);
   nn::load_checkpoint(t.file, {.model = t.net.get()});
+  t.net->to(device);
   t.net->eval();
   t.dataset = extra["dataset"];
   t.normalize = extra["normalize"];

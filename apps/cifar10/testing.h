@@ -28,6 +28,6 @@ struct Trained {
 };
 
 /// From a checkpoint file, or from a run's folder: its best, else its latest. Throws IoError where there is none.
-Trained load_trained(const std::string& file_or_folder);
+Trained load_trained(const std::string& file_or_folder, Device device);
 
 }  // namespace tandem::cifar10

@@ -152,8 +152,7 @@ class Training {
 }  // namespace
 
 int train(const TrainOptions& o) {
-  if (o.threads) set_num_threads(o.threads);
-  if (Device d = parse_device(o.device); d.is_cpu()) set_cpu_devices(d.index + 1);  // there are as many as asked for
+  set_up(o.machine);
   // Before data are fetched: a run that would refuse to start should do so at once.
   if (o.resume.empty() && !o.force)
     check<IoError>(!nn::latest_checkpoint(o.checkpoint), o.checkpoint,

@@ -204,6 +204,7 @@ TEST_CASE("cifar10 export, eval, predict use a checkpoint") {
   CHECK(v.code == 0);
   CHECK(v.output.find("test accuracy") != std::string::npos);
   CHECK(v.output.find("pattern 9") != std::string::npos);  // the set that it was trained on
+  CHECK(run_program("cifar10", {"eval", "--checkpoint", tmp / "run", "--device", "cpu:1"}).output == v.output);
 
   std::string ppm = "P6\n40 32\n255\n" + std::string(40 * 32 * 3, '\x40');
   write_text(tmp / "grey.ppm", ppm);
@@ -211,6 +212,9 @@ TEST_CASE("cifar10 export, eval, predict use a checkpoint") {
   INFO(p.output);
   CHECK(p.code == 0);
   CHECK(p.output.find("grey.ppm:  pattern ") != std::string::npos);
+  CHECK(run_program("cifar10", {"predict", tmp / "grey.ppm", "--checkpoint", tmp / "run", "--top", "2", "--device",
+                                "cpu:1", "--threads", "1"})
+            .output == p.output);
   write_text(tmp / "broken.png", "no picture");
   Finished b = run_program("cifar10", {"predict", tmp / "broken.png", "--checkpoint", tmp / "run"});
   CHECK(b.code == 1);
