@@ -64,7 +64,7 @@ Run::Run(const TrainOptions& o, const Datasets& sets)
       schedule_(make_schedule(o, optimizer_, loader_.size())),
       schedule_by_step_(o.schedule == "onecycle") {
   extra_ = describe(o.net, o.normalize, sets);
-  extra_.merge(fixed_options(o, loader_.dataset().size()));
+  extra_.merge(fixed_options(o, train_size()));
 }
 
 int64_t Run::batch() const { return (loader_.state().sampler.offset + options_.batch_size - 1) / options_.batch_size; }

@@ -23,6 +23,8 @@ class Run {
   /// Mean training loss of this epoch so far.
   double loss() const { return images_ ? loss_sum_ / double(images_) : 0; }
   int64_t images() const { return images_; }
+  /// Images in an epoch.
+  int64_t train_size() const { return loader_.dataset().size(); }
   /// From 0 to 1, on the test images.
   double test();
   /// After the last batch: on to the next epoch.

@@ -61,7 +61,7 @@ class Training {
                                            : o.force ? nn::Existing::replace
                                                      : nn::Existing::refuse}),
         metrics_((fs::path(o.checkpoint) / "metrics.jsonl").string(), resumed_),
-        progress_(o.epochs, o.epochs * train_size(), run_.progress.epoch * train_size() + run_.images()) {}
+        progress_(o.epochs, o.epochs * run_.train_size(), run_.progress.epoch * run_.train_size() + run_.images()) {}
 
   int all() {
     log({{"event", resumed_ ? "resume" : "start"},
@@ -83,8 +83,6 @@ class Training {
  private:
   void log(const Json& event) { metrics_.write(event.dump()); }
 
-  int64_t train_size() const { return first(sets_.train, o_.limit_train)->size(); }
-
   bool epoch() {
     const int64_t number = run_.progress.epoch + 1;
     while (int64_t images = run_.step()) {
@@ -102,7 +100,6 @@ class Training {
       Progress::Pause pause(progress_);
       accuracy = run_.test();
     }
-    best_ = std::max(best_, accuracy);
     char text[128];
     std::snprintf(text, sizeof text, "epoch %d/%d  loss %.4f  test %s  %.0f images/s", int(number), o_.epochs, loss,
                   percent(accuracy).c_str(), rate);
@@ -135,7 +132,7 @@ class Training {
 
   void summary() {
     progress_.line(message("done: ", o_.epochs, " epochs, ", run_.progress.global_step, " steps; best test accuracy ",
-                           percent(run_.progress.best_metric.value_or(best_)), "; checkpoints in ", o_.checkpoint));
+                           percent(run_.progress.best_metric.value_or(0)), "; checkpoints in ", o_.checkpoint));
   }
 
   const TrainOptions& o_;
@@ -146,7 +143,6 @@ class Training {
   Metrics metrics_;
   Progress progress_;
   Interrupt interrupt_;
-  double best_ = 0;
 };
 
 }  // namespace
