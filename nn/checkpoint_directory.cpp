@@ -50,6 +50,16 @@ bool readable(const std::string& path) {
   return false;
 }
 
+// -1 for what is no run's checkpoint, or not there.
+int64_t step_of(const std::string& path) {
+  try {
+    auto progress = load_progress(path);
+    return progress ? progress->global_step : -1;
+  } catch (const IoError&) {
+    return -1;
+  }
+}
+
 void remove(const std::string& path) {
   std::error_code error;
   fs::remove(path, error);
@@ -61,6 +71,10 @@ void remove(const std::string& path) {
 CheckpointDirectory::CheckpointDirectory(std::string folder, CheckpointDirectoryOptions options)
     : folder_(std::move(folder)), options_(options) {
   check(options_.keep_last >= 0, "[CheckpointDirectory] keep_last is ", options_.keep_last);
+  if (options_.existing == Existing::keep) {
+    check(options_.resumed_step.has_value(), "[CheckpointDirectory] Existing::keep without a resumed_step");
+    own_until_ = *options_.resumed_step;
+  }
   std::error_code error;
   fs::create_directories(folder_, error);
   check<IoError>(!error, "[CheckpointDirectory] can't make ", folder_, ": ", error.message());
@@ -87,18 +101,19 @@ void CheckpointDirectory::save(const Checkpoint& from, std::optional<double> met
   remove_superseded(progress.global_step, better);
 }
 
-void CheckpointDirectory::remove_superseded(int64_t step, bool best_is_ours) {
-  const bool all = options_.existing == Existing::replace;
-  if (all && !best_is_ours) remove(folder_ + "/" + kBest);
-  options_.existing = Existing::keep;
+void CheckpointDirectory::remove_superseded(int64_t step, bool best_is_new) {
+  const std::string best = folder_ + "/" + kBest;
+  const bool nothing_is_ours = own_until_ < 0;
+  if (!best_is_new && (nothing_is_ours || step_of(best) > own_until_)) remove(best);
   int kept = 0;
   for (auto& [s, path] : checkpoints_in(folder_)) {
-    const bool ours = s == step || (s < step && !all);
+    const bool ours = s == step || s <= own_until_;
     if (!ours || (options_.keep_last > 0 && kept == options_.keep_last))
       remove(path);
     else
       ++kept;
   }
+  own_until_ = step;
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& folder) {

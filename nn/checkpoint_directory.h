@@ -7,7 +7,7 @@ namespace tandem::nn {
 /// What a run does about checkpoints that are there already.
 enum class Existing : uint8_t {
   refuse,   // it does not start
-  keep,     // it goes on from one of them: those of later steps are removed as it saves its own
+  keep,     // it goes on from that of resumed_step: its first save removes those of later steps
   replace,  // its first save removes them all
 };
 
@@ -16,13 +16,14 @@ struct CheckpointDirectoryOptions {
   bool keep_best = true;
   bool higher_is_better = true;
   Existing existing = Existing::refuse;
+  std::optional<int64_t> resumed_step = {};  // with Existing::keep: what came later is not this run's past
 };
 
 /// Writes `step-00001200.safetensors` and `best.safetensors`. One process writes to a folder.
 class TANDEM_API CheckpointDirectory {
  public:
   /// Makes the folder, and clears away what a killed run left half written. Throws IoError where that can't be done,
-  /// and with Existing::refuse where checkpoints are there.
+  /// and with Existing::refuse where checkpoints are there; Error where Existing::keep comes without a resumed_step.
   explicit CheckpointDirectory(std::string folder, CheckpointDirectoryOptions options = {});
 
   /// Saves under the number of `from.progress->global_step`. A metric better than `progress->best_metric` (a NaN never
@@ -33,10 +34,11 @@ class TANDEM_API CheckpointDirectory {
   const std::string& folder() const { return folder_; }
 
  private:
-  void remove_superseded(int64_t step, bool best_is_ours);
+  void remove_superseded(int64_t step, bool best_is_new);
 
   std::string folder_;
   CheckpointDirectoryOptions options_;
+  int64_t own_until_ = -1;  // what is there of later steps is of another history
 };
 
 /// The checkpoint of the latest step that can be read; those that are damaged are passed over with a warning in the

@@ -3,6 +3,7 @@
 #include "apps/cifar10/interrupt.h"
 #include "apps/cifar10/metrics.h"
 #include "apps/cifar10/progress.h"
+#include "apps/cifar10/resume.h"
 #include "apps/cifar10/run.h"
 
 #include <nlohmann/json.hpp>
@@ -26,41 +27,15 @@ std::string percent(double share) {
   return buffer;
 }
 
-// Loads what --resume names. Returns whether there was anything to go on from.
-bool resume(Run& run, const TrainOptions& o) {
-  if (o.resume.empty()) return false;
-  std::optional<std::string> file = o.resume;
-  if (o.resume == "auto") {
-    file = nn::latest_checkpoint(o.checkpoint);
-    if (!file) {
-      say(message("nothing to resume in ", o.checkpoint, ": starting anew"));
-      return false;
-    }
-  } else if (fs::is_directory(o.resume)) {
-    file = nn::latest_checkpoint(o.resume);
-    check<IoError>(file.has_value(), o.resume, ": no checkpoint in this folder");
-  }
-  std::map<std::string, std::string> options;
-  nn::load_checkpoint(*file, {.extra = &options});
-  run.require_same_options(options);
-  nn::load_checkpoint(*file, run.state());
-  run.resume();
-  say(message("resumed from ", *file, ": epoch ", run.progress.epoch + 1, ", step ", run.progress.global_step));
-  return true;
-}
-
 class Training {
  public:
-  Training(const TrainOptions& o, const Datasets& sets)
+  Training(const TrainOptions& o, const Datasets& sets, const std::optional<ResumePoint>& from)
       : o_(o),
         sets_(sets),
         run_(o, sets),
-        resumed_(resume(run_, o)),
-        folder_(o.checkpoint, {.keep_last = o.keep,
-                               .existing = resumed_  ? nn::Existing::keep
-                                           : o.force ? nn::Existing::replace
-                                                     : nn::Existing::refuse}),
-        metrics_((fs::path(o.checkpoint) / "metrics.jsonl").string(), resumed_),
+        resumed_(resume(from)),
+        folder_(o.checkpoint, directory_options(from)),
+        metrics_((fs::path(o.checkpoint) / "metrics.jsonl").string(), from && from->own_folder),
         progress_(o.epochs, o.epochs * run_.train_size(), run_.progress.epoch * run_.train_size() + run_.images()) {}
 
   int all() {
@@ -82,6 +57,29 @@ class Training {
 
  private:
   void log(const Json& event) { metrics_.write(event.dump()); }
+
+  bool resume(const std::optional<ResumePoint>& from) {
+    if (from) {
+      run_.require_same_options(from->options);
+      nn::load_checkpoint(from->file, run_.state());
+      run_.resume();
+      say(message("resumed from ", from->file, ": epoch ", run_.progress.epoch + 1, ", step ",
+                  run_.progress.global_step));
+    } else if (!o_.resume.empty()) {
+      say(message("nothing to resume in ", o_.checkpoint, ": starting anew"));
+    }
+    return from.has_value();
+  }
+
+  nn::CheckpointDirectoryOptions directory_options(const std::optional<ResumePoint>& from) const {
+    nn::CheckpointDirectoryOptions d{.keep_last = o_.keep,
+                                     .existing = o_.force ? nn::Existing::replace : nn::Existing::refuse};
+    if (from && from->own_folder) {
+      d.existing = nn::Existing::keep;
+      d.resumed_step = run_.progress.global_step;
+    }
+    return d;
+  }
 
   bool epoch() {
     const int64_t number = run_.progress.epoch + 1;
@@ -150,13 +148,14 @@ class Training {
 int train(const TrainOptions& o) {
   set_up(o.machine);
   // Before data are fetched: a run that would refuse to start should do so at once.
-  if (o.resume.empty() && !o.force)
+  const auto from = find_resume_point(o);
+  if (!o.force && !(from && from->own_folder))
     check<IoError>(!nn::latest_checkpoint(o.checkpoint), o.checkpoint,
                    " holds a run already: --resume auto goes on with it, --force starts anew over it, --checkpoint DIR "
                    "goes elsewhere");
   Datasets sets = open_datasets(o.data, Parts::both, say);
   say("data: " + sets.why);
-  Training training(o, sets);
+  Training training(o, sets, from);
   return training.all();
 }
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -144,6 +145,46 @@ TEST_CASE("cifar10 train: a run is resumed with its own options alone, from a fi
   INFO(more.output);
   CHECK(more.code == 0);
   CHECK(more.output.find("epoch 2/2") != std::string::npos);
+}
+
+TEST_CASE("cifar10 train: what is resumed from an earlier step gives up its later past, and no other run's") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", small_run(tmp / "run", {"--save-every", "5", "--keep", "99"})).code == 0);
+  const std::string early = "/step-00000010.safetensors", best = "/best.safetensors";
+  auto files = [](const std::string& folder) {
+    std::map<std::string, std::string> all;
+    for (auto& e : fs::directory_iterator(folder)) all[e.path().filename().string()] = read_text(e.path().string());
+    return all;
+  };
+  const auto before = files(tmp / "run");
+  const std::vector<std::string> to_other = small_run(tmp / "other", {"--resume", tmp / "run" + early});
+  REQUIRE(run_program("cifar10", to_other).code == 0);
+  CHECK(files(tmp / "run") == before);
+  CHECK(read_text(last_checkpoint(tmp / "other")) == read_text(last_checkpoint(tmp / "run")));
+
+  const auto other = files(tmp / "other");
+  Finished again = run_program("cifar10", to_other);
+  CHECK(again.code == 1);
+  CHECK(again.output.find("other holds a run already") != std::string::npos);
+  CHECK(files(tmp / "other") == other);
+
+  // In its own folder, and only until step 20: nothing of the other past is left.
+  REQUIRE(run_program("cifar10", small_run(tmp / "run", {"--resume", tmp / "run" + early, "--epochs", "1"})).code == 0);
+  CHECK(fs::path(last_checkpoint(tmp / "run")).filename() == "step-00000020.safetensors");
+  CHECK(read_text(tmp / "run" + best) == before.at("step-00000020.safetensors"));
+}
+
+TEST_CASE("cifar10 train: what can't be resumed is said before data are looked for") {
+  TemporaryFolder tmp;
+  write_text(tmp / "damaged.safetensors", "no checkpoint");
+  fs::create_directory(tmp / "empty");
+  for (const char* name : {"missing.safetensors", "damaged.safetensors", "empty"}) {
+    Finished r = run_program("cifar10", {"train", "--data", tmp / "nowhere", "--resume", tmp / name});
+    INFO(r.output);
+    CHECK(r.code == 1);
+    CHECK(r.output.find(tmp / name) != std::string::npos);
+    CHECK(r.output.find("nowhere") == std::string::npos);
+  }
 }
 
 TEST_CASE("cifar10 train: on a second CPU device") {

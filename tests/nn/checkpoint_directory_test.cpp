@@ -87,17 +87,41 @@ TEST_CASE("checkpoints of another run are not overwritten without leave") {
   first.save(20);
   CHECK(says(error_of([&] { CheckpointDirectory again(folder.path()); }), "has checkpoints of another run"));
 
-  Run resumed{CheckpointDirectory(folder.path(), {.existing = Existing::keep}), {}};
+  Run resumed{CheckpointDirectory(folder.path(), {.existing = Existing::keep, .resumed_step = 10}), {}};
   resumed.progress.best_metric = 0.5;
   CHECK(step_of(nn::latest_checkpoint(folder.path())) == 20);
-  resumed.save(15);  // it went on from step 10: what the first run did after 15 is not its past
+  resumed.save(15);  // it went on from step 10: what the first run did after it is not its past
   CHECK(names(folder.path()) == Names{"best.safetensors", "step-00000010.safetensors", "step-00000015.safetensors"});
+  CHECK_THROWS_AS(CheckpointDirectory(folder.path(), {.existing = Existing::keep}), Error);
 
   Run anew{CheckpointDirectory(folder.path(), {.existing = Existing::replace}), {}};
   CHECK(folder.entries() == 3);  // until there is something to replace them
   anew.save(5);
   anew.save(7);
   CHECK(names(folder.path()) == Names{"step-00000005.safetensors", "step-00000007.safetensors"});
+}
+
+TEST_CASE("what came after the step that a run goes on from is not its past, the best one included") {
+  for (bool better : {false, true}) {
+    TemporaryFolder folder;
+    Run first{CheckpointDirectory(folder.path()), {}};
+    first.save(10, 0.5);
+    first.save(20, 0.6);
+    first.save(30, 0.9);
+    Run resumed{CheckpointDirectory(folder.path(), {.existing = Existing::keep, .resumed_step = 20}), {}};
+    resumed.progress.best_metric = 0.6;
+    resumed.save(40, better ? 0.7 : 0.1);
+    const Names steps{"step-00000010.safetensors", "step-00000020.safetensors", "step-00000040.safetensors"};
+    Names want = steps;
+    if (better) want.insert(want.begin(), "best.safetensors");
+    CHECK(names(folder.path()) == want);
+    CHECK(step_of(nn::best_checkpoint(folder.path())) == (better ? 40 : -1));
+    CHECK(resumed.progress.best_metric == (better ? 0.7 : 0.6));
+    resumed.save(50, 0.8);
+    CHECK(step_of(nn::best_checkpoint(folder.path())) == 50);
+    resumed.save(60, 0.75);
+    CHECK(step_of(nn::best_checkpoint(folder.path())) == 50);
+  }
 }
 
 TEST_CASE("the latest that can be read is found, the damaged are named in the log") {
