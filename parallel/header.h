@@ -1,5 +1,7 @@
 /// Not installed. Header: what a collective is, as it stands before its data on the wire; ranks compare it.
 #pragma once
+#include <tandem/core/export.h>
+
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -21,8 +23,8 @@ struct Header {
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
 /// Whether two ranks mean the same collective.
-bool same_collective(const Header& a, const Header& b);
+TANDEM_API bool same_collective(const Header& a, const Header& b);
 /// "number 7, all_reduce of 100 f32 (sum)"
-std::string to_string(const Header& h);
+TANDEM_API std::string to_string(const Header& h);
 
 }  // namespace tandem

@@ -39,7 +39,7 @@ struct Progress {
   uint32_t transfers = 0;
 };
 
-class Membership {
+class TANDEM_API Membership {
  public:
   Membership(int rank, int size, std::chrono::milliseconds timeout) : rank_(rank), size_(size), timeout_(timeout) {}
   Membership(const Membership&) = delete;
@@ -105,10 +105,10 @@ class Membership {
 
 /// Who is to blame when a collective's deadline passes, given how far each member is: those furthest behind. Empty
 /// where all are equally far.
-std::vector<int> laggards(const std::vector<Progress>& of_members);
+TANDEM_API std::vector<int> laggards(const std::vector<Progress>& of_members);
 
 /// A collective under way, as its transport sees it: a deadline, and whether anybody has failed.
-class Wait {
+class TANDEM_API Wait {
  public:
   Wait(Membership& m, Channel& c, const Header& h, std::string what, std::chrono::milliseconds timeout)
       : membership_(m), channel_(c), header_(h), what_(std::move(what)), deadline_(Clock::now() + timeout) {}

@@ -24,6 +24,6 @@ struct Source {
 
 /// out[i] = the reduction of sources[0][i], sources[1][i], ... in that order; zero where all are skipped. `out` may be
 /// one of the sources.
-void reduce_slices(const Reduction& r, std::span<const Source> sources, std::byte* out, size_t elements);
+TANDEM_API void reduce_slices(const Reduction& r, std::span<const Source> sources, std::byte* out, size_t elements);
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ struct Part {
   std::span<std::byte> recv;
 };
 
-class Transport {
+class TANDEM_API Transport {
  public:
   virtual ~Transport() = default;
   /// parts[r].send goes to member r's parts[me].recv, which has its size. Part `me` is left to the caller.
