@@ -24,17 +24,13 @@ std::shared_ptr<Channel> Membership::open(std::string name, std::vector<int> mem
   c->members = std::move(members);
   c->rank = int(std::find(c->members.begin(), c->members.end(), rank_) - c->members.begin());
   std::lock_guard lock(mutex_);
-  std::erase_if(channels_, [](auto& weak) { return weak.expired(); });
   channels_.push_back(c);
   return c;
 }
 
 std::vector<std::shared_ptr<Channel>> Membership::channels() const {
-  std::vector<std::shared_ptr<Channel>> open;
   std::lock_guard lock(mutex_);
-  for (auto& weak : channels_)
-    if (auto c = weak.lock()) open.push_back(std::move(c));
-  return open;
+  return channels_;
 }
 
 void Membership::throw_verdict() const {
@@ -72,10 +68,10 @@ void Membership::remove_on_failure(int id) {
   wakes_.erase(id);
 }
 
-void Membership::left(int member, std::map<uint32_t, uint64_t> last_sequences, const std::string& reason) {
+void Membership::left(int member, std::map<uint32_t, uint64_t> last_completed, const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
-    departed_[member] = {std::move(last_sequences), reason};
+    departed_[member] = {std::move(last_completed), reason};
   }
   for (auto& c : channels())
     if (c->busy.load()) {
@@ -101,9 +97,10 @@ std::string Membership::absence(const Channel& channel) const {
   for (int m : channel.members) {
     auto it = departed_.find(m);
     if (it == departed_.end()) continue;
+    const int partner = channel.partner.load();
     auto last = it->second.last.find(channel.id);
     const uint64_t had = last == it->second.last.end() ? 0 : last->second;
-    if (channel.sequence.load() <= had) continue;
+    if (partner >= 0 ? m != channel.members[size_t(partner)] : channel.sequence.load() <= had) continue;
     return message("rank ", m, " has left the group", it->second.reason.empty() ? "" : ": ", it->second.reason,
                    "; its last collective in ", channel.name, " was number ", had, ", rank ", rank_, " is at ",
                    channel.sequence.load());
@@ -123,6 +120,28 @@ std::vector<int> laggards(const std::vector<Progress>& of_members) {
   return behind;
 }
 
+Blame blame_for_delay(const std::string& what, const std::vector<int>& members, const std::vector<Progress>& progress) {
+  Blame b{-1, message("[", what, "]")};
+  std::string where;
+  for (size_t i = 0; i < members.size(); ++i)
+    where += message(i ? ", " : "", "rank ", members[i], " at number ", progress[i].sequence, " step ",
+                     progress[i].transfers);
+  const std::vector<int> behind = laggards(progress);
+  if (behind.empty()) {
+    b.why += message(" all ranks are equally far, and nobody is to blame: ", where);
+    return b;
+  }
+  b.culprit = members[size_t(behind[0])];
+  for (size_t i = 0; i < behind.size(); ++i) b.why += message(i ? ", " : " rank ", members[size_t(behind[i])]);
+  b.why += message(behind.size() > 1 ? " lag" : " lags", " behind: ", where);
+  return b;
+}
+
+std::string Wait::what() const {
+  return message(header_, label_.empty() ? "" : " '", label_, label_.empty() ? "" : "'", ", after ",
+                 double(timeout_.count()) / 1000, " s");
+}
+
 void Wait::check() {
   membership_.check();
   check_deadline();
@@ -133,9 +152,9 @@ void Wait::check_deadline() {
   if (now < deadline_) return;
   if (asked_ == Clock::time_point{}) {
     asked_ = now;
-    membership_.expired(channel_, what_);
+    membership_.expired(channel_, what());
   } else if (now - asked_ > kVerdictGrace) {
-    membership_.fail(-1, message("[", what_, "] the deadline has passed, and there is no verdict on who is to blame"));
+    membership_.fail(-1, message("[", what(), "] the deadline has passed, and there is no verdict on who is to blame"));
   }
   if (membership_.failed()) membership_.throw_verdict();
 }
@@ -156,14 +175,24 @@ void Wait::require_match(int member, const Header& theirs) {
   throw CommError(message("the ranks ask for different collectives: ", header_, " and ", theirs));
 }
 
-void Wait::broken(int member, const std::string& how) {
-  const int other = channel_.members[size_t(member)];
-  // Its end may have a cause elsewhere: the verdict knows. Without one the connection itself is to blame.
+void Wait::await_verdict() const {
   const auto until = Clock::now() + kVerdictGrace;
   while (!membership_.failed() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+// The end of a connection may have a cause elsewhere, which the verdict knows.
+void Wait::broken(int member, const std::string& how) {
+  await_verdict();
+  const int other = channel_.members[size_t(member)];
   if (!membership_.failed())
-    membership_.report(-1, message("[", what_, "] the connection between ranks ", membership_.rank(), " and ", other,
+    membership_.report(-1, message("[", what(), "] the connection between ranks ", membership_.rank(), " and ", other,
                                    " broke (", how, "); both are alive"));
+  membership_.throw_verdict();
+}
+
+void Wait::withdrawn() {
+  await_verdict();
+  membership_.report(-1, message("[", what(), "] a rank has withdrawn without saying why"));
   membership_.throw_verdict();
 }
 

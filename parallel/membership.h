@@ -29,8 +29,10 @@ struct Channel {
   std::vector<int> members;            // ranks of the group, ascending
   int rank = 0;                        // this one's place among the members
   std::atomic<uint64_t> sequence{0};   // of the collective this rank is in, or was in last
+  std::atomic<uint64_t> completed{0};  // of the last one that it did its part of: what it says when it leaves
   std::atomic<uint32_t> transfers{0};  // what it has done of it so far
   std::atomic<bool> busy{false};
+  std::atomic<int> partner{-1};  // of a send or recv, which concerns nobody else and is not counted in `sequence`
 };
 
 /// How far a rank is, as the others see it.
@@ -50,7 +52,7 @@ class TANDEM_API Membership {
   int size() const { return size_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
 
-  /// A channel of that name; lives as long as the handle does.
+  /// A new channel of that name. It is kept for as long as the group lives: the others compare what it came to.
   std::shared_ptr<Channel> open(std::string name, std::vector<int> members);
   /// The way to the channel's other members. Collective among them. Throws CommError.
   virtual std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) = 0;
@@ -72,7 +74,7 @@ class TANDEM_API Membership {
 
   /// A member has left in good order, having been in these collectives; others may go on without it as long as they do
   /// not need it.
-  void left(int member, std::map<uint32_t, uint64_t> last_sequences, const std::string& reason);
+  void left(int member, std::map<uint32_t, uint64_t> last_completed, const std::string& reason);
   /// Before a collective: throws where a member it needs has left.
   void require_present(const Channel& channel);
 
@@ -81,7 +83,7 @@ class TANDEM_API Membership {
   void remove_on_failure(int id);
 
  protected:
-  /// The channels that are open here.
+  /// All that were opened here.
   std::vector<std::shared_ptr<Channel>> channels() const;
 
  private:
@@ -98,7 +100,7 @@ class TANDEM_API Membership {
   std::string verdict_;
   int culprit_ = -1;
   std::map<int, Departure> departed_;
-  std::vector<std::weak_ptr<Channel>> channels_;
+  std::vector<std::shared_ptr<Channel>> channels_;
   std::map<int, std::function<void()>> wakes_;
   int next_wake_ = 0;
 };
@@ -107,11 +109,18 @@ class TANDEM_API Membership {
 /// where all are equally far.
 TANDEM_API std::vector<int> laggards(const std::vector<Progress>& of_members);
 
+struct Blame {
+  int culprit = -1;
+  std::string why;
+};
+/// The verdict that follows: of `what`, for members who are these ranks.
+Blame blame_for_delay(const std::string& what, const std::vector<int>& members, const std::vector<Progress>& progress);
+
 /// A collective under way, as its transport sees it: a deadline, and whether anybody has failed.
 class TANDEM_API Wait {
  public:
-  Wait(Membership& m, Channel& c, const Header& h, std::string what, std::chrono::milliseconds timeout)
-      : membership_(m), channel_(c), header_(h), what_(std::move(what)), deadline_(Clock::now() + timeout) {}
+  Wait(Membership& m, Channel& c, const Header& h, const std::string& label, std::chrono::milliseconds timeout)
+      : membership_(m), channel_(c), header_(h), label_(label), timeout_(timeout), deadline_(Clock::now() + timeout) {}
   /// Throws the verdict if there is one. Past the deadline asks for one, and gives up on it after a while.
   void check();
   /// Only the deadline counts: for a wait that others' failure can't make longer and that must not end early.
@@ -122,14 +131,19 @@ class TANDEM_API Wait {
   void advance() { channel_.transfers.fetch_add(1, std::memory_order_relaxed); }
   /// Throws CommError, on all ranks, where a member asks for something else than this one does.
   void require_match(int member, const Header& theirs);
-  /// A connection broke: throws the verdict, which it waits for.
+  /// A connection broke, to this member: throws the verdict, which it waits for.
   [[noreturn]] void broken(int member, const std::string& how);
+  /// The same where a member has withdrawn, and which one only the verdict can tell.
+  [[noreturn]] void withdrawn();
 
  private:
   Membership& membership_;
   Channel& channel_;
   const Header& header_;
-  const std::string what_;
+  std::string what() const;
+  void await_verdict() const;
+  const std::string& label_;
+  const std::chrono::milliseconds timeout_;
   const Clock::time_point deadline_;
   Clock::time_point asked_{};
 };

@@ -1,0 +1,269 @@
+#include <tandem/core/copy.h>
+#include <tandem/parallel/host_communicator.h>
+
+#include <cstring>
+
+namespace tandem {
+
+using Kind = Collective::Kind;
+
+namespace {
+
+std::span<std::byte> bytes_of(const Tensor& t) {
+  return {static_cast<std::byte*>(t.raw()), size_t(t.numel()) * size_of(t.dtype())};
+}
+
+// The r-th of `size` equal parts.
+std::span<std::byte> part_of(const Tensor& t, int size, int r) {
+  auto all = bytes_of(t);
+  const size_t n = all.size() / size_t(size);
+  return all.subspan(n * size_t(r), n);
+}
+
+void copy(std::span<std::byte> to, std::span<const std::byte> from) {
+  if (!from.empty() && to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+Header header_of(const Collective& c, const Channel& channel, uint64_t sequence, int size) {
+  Header h;
+  h.sequence = sequence;
+  h.channel = channel.id;
+  h.kind = uint8_t(c.kind);
+  if (c.kind == Kind::send) h.kind = uint8_t(Kind::recv);  // the two are one transfer
+  if (c.kind == Kind::barrier) return h;
+  const bool parts_in = c.kind == Kind::reduce_scatter || c.kind == Kind::all_to_all;
+  const Tensor& part = c.kind == Kind::scatter || parts_in ? c.out : c.in ? c.in : c.out;
+  h.elements = uint64_t(part.numel()) / (c.kind == Kind::all_to_all ? uint64_t(size) : 1);
+  h.dtype = uint8_t(part.dtype());
+  h.op = uint8_t(c.op);
+  switch (c.kind) {
+    case Kind::reduce:
+    case Kind::broadcast:
+    case Kind::gather:
+    case Kind::scatter: h.peer = c.peer; break;
+    default: break;
+  }
+  if (c.kind == Kind::all_reduce || c.kind == Kind::reduce || c.kind == Kind::broadcast)
+    h.layout = uint8_t(part.layout());
+  if (c.op == ReduceOp::mean) {
+    h.weighted = 1;
+    h.weight = 1.0 / size;
+  } else if (c.premultiply) {
+    const auto factor = c.premultiply.to_vector<double>();
+    h.weighted = 1;
+    h.skip = factor[0] == 0;
+    h.weight = h.skip ? 0 : factor[0] / factor[1];
+  }
+  return h;
+}
+
+}  // namespace
+
+HostCommunicator::HostCommunicator(std::shared_ptr<Membership> membership, std::shared_ptr<Channel> channel,
+                                   std::unique_ptr<Transport> transport)
+    : Communicator(channel->rank, int(channel->members.size())),
+      membership_(std::move(membership)),
+      channel_(std::move(channel)),
+      transport_(std::move(transport)),
+      sent_(size_t(size())),
+      received_(size_t(size())) {}
+
+HostCommunicator::~HostCommunicator() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (running_ || !tasks_.empty())
+      membership_->fail(-1,
+                        message("[", channel_->name, "] the communicator has ended while collectives were under way"));
+    changed_.notify_all();
+  }
+  if (lane_.joinable()) lane_.join();
+}
+
+void HostCommunicator::abort(const std::string& why) {
+  const int me = membership_->rank();
+  membership_->report(me, message("rank ", me, " has ended the group: ", why));
+}
+
+void HostCommunicator::do_run(const Collective& c) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!running_ && tasks_.empty())
+      running_ = true;  // the lane has nothing to do, and stays out of the way
+    else {
+      lock.unlock();
+      do_start(c).wait();
+      return;
+    }
+  }
+  std::exception_ptr error;
+  try {
+    execute(c);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    running_ = false;
+    changed_.notify_all();
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+Work HostCommunicator::do_start(Collective c) {
+  auto state = std::make_shared<WorkState>();
+  std::lock_guard lock(mutex_);
+  tasks_.push_back({std::move(c), state});
+  if (!lane_.joinable()) lane_ = std::thread([this] { lane(); });
+  changed_.notify_all();
+  return Work(state);
+}
+
+void HostCommunicator::lane() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || (!running_ && !tasks_.empty()); });
+    if (running_) return;  // stopped while the caller's own collective runs: it finishes what it started
+    if (tasks_.empty()) return;
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    running_ = true;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      execute(task.collective);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    task.collective = {};  // its tensors are the caller's again before the caller is told
+    task.state->finish(error);
+    task.state = nullptr;
+    lock.lock();
+    running_ = false;
+  }
+}
+
+void HostCommunicator::execute(const Collective& c) {
+  struct Busy {
+    Channel& channel;
+    explicit Busy(Channel& ch) : channel(ch) { channel.busy = true; }
+    ~Busy() { channel.busy = false; }
+  } busy(*channel_);
+  channel_->transfers = 0;
+  const bool pair = c.kind == Kind::send || c.kind == Kind::recv;
+  channel_->partner = pair ? c.peer : -1;
+  const uint64_t sequence = pair ? ++(c.kind == Kind::send ? sent_ : received_)[size_t(c.peer)] : ++channel_->sequence;
+  membership_->check();
+  membership_->require_present(*channel_);
+  const Header h = header_of(c, *channel_, sequence, size());
+  Wait wait(*membership_, *channel_, h, c.label, c.timeout.count() ? c.timeout : membership_->timeout());
+
+  // The transport sees host memory alone.
+  Collective host = c;
+  for (Tensor* t : {&host.in, &host.out})
+    if (*t && !t->device().is_cpu()) *t = copy_of(*t, {.dtype = t->dtype(), .device = cpu(), .layout = t->layout()});
+  if (c.in && c.out && c.in.is_same(c.out)) host.out = host.in;
+  move(host, h, wait);
+  if (c.out && !host.out.is_same(c.out)) copy_into({c.out, 0}, host.out);
+  if (c.out) c.out.storage()->bump();
+  if (!pair) channel_->completed = sequence;
+}
+
+void HostCommunicator::move(const Collective& c, const Header& h, Wait& wait) {
+  switch (c.kind) {
+    case Kind::all_reduce: all_reduce(h, c.in, c.op, wait); break;
+    case Kind::reduce:
+    case Kind::reduce_scatter: reduce(c, h, wait); break;
+    case Kind::send:
+      if (h.elements) transport_->transfer(h, c.peer, bytes_of(c.in), {}, wait);
+      break;
+    case Kind::recv:
+      if (h.elements) transport_->transfer(h, c.peer, {}, bytes_of(c.out), wait);
+      break;
+    default: exchange(c, h, wait);
+  }
+}
+
+void HostCommunicator::all_reduce(const Header& h, Tensor t, ReduceOp op, Wait& wait) {
+  const Reduction reduction{t.dtype(), op};
+  const auto data = bytes_of(t);
+  if (transport_) {
+    transport_->all_reduce(h, data, reduction, wait);
+  } else {
+    const Source alone{data.data(), h.weight, h.weighted != 0, h.skip != 0};
+    reduce_slices(reduction, {&alone, 1}, data.data(), h.elements);
+  }
+}
+
+// Everyone's values to where they are reduced, there in the order of the ranks.
+void HostCommunicator::reduce(const Collective& c, const Header& h, Wait& wait) {
+  const Reduction reduction{c.in.dtype(), c.op};
+  const bool scattered = c.kind == Kind::reduce_scatter;
+  const bool here = scattered || rank() == c.peer;
+  const auto n = size_t(size());
+  // A factor is applied by whose values they are.
+  Tensor mine = c.in;
+  if (h.weighted) {
+    mine = empty_like(c.in);
+    const Source own{bytes_of(c.in).data(), h.weight, true, h.skip != 0};
+    reduce_slices(reduction, {&own, 1}, bytes_of(mine).data(), size_t(mine.numel()));
+  }
+  const size_t bytes = bytes_of(mine).size() / (scattered ? n : 1);
+  Tensor others;  // [size, ...], where values are reduced
+  if (here) others = empty({int64_t(n), int64_t(bytes)}, {.dtype = Dtype::u8, .device = cpu()});
+  std::vector<Part> parts(n);
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    if (scattered) parts[size_t(r)].send = part_of(mine, size(), r);
+    if (!scattered && r == c.peer) parts[size_t(r)].send = bytes_of(mine);
+    if (here) parts[size_t(r)].recv = part_of(others, size(), r);
+  }
+  if (transport_) transport_->exchange(h, parts, wait);
+  if (!here) return;
+  std::vector<Source> sources(n);
+  for (int r = 0; r < size(); ++r)
+    sources[size_t(r)].values = r != rank() ? part_of(others, size(), r).data()
+                                : scattered ? part_of(mine, size(), r).data()
+                                            : bytes_of(mine).data();
+  reduce_slices(reduction, sources, bytes_of(c.out).data(), h.elements);
+}
+
+void HostCommunicator::exchange(const Collective& c, const Header& h, Wait& wait) {
+  const auto n = size_t(size());
+  std::vector<Part> parts(n);
+  const bool root = rank() == c.peer;
+  for (int r = 0; r < size(); ++r) {
+    Part p;
+    switch (c.kind) {
+      case Kind::broadcast:
+        if (root) p.send = bytes_of(c.in);
+        if (!root && r == c.peer) p.recv = bytes_of(c.in);
+        break;
+      case Kind::all_gather:
+        p.send = bytes_of(c.in);
+        p.recv = part_of(c.out, size(), r);
+        break;
+      case Kind::all_to_all:
+        p.send = part_of(c.in, size(), r);
+        p.recv = part_of(c.out, size(), r);
+        break;
+      case Kind::gather:
+        if (r == c.peer) p.send = bytes_of(c.in);
+        if (root) p.recv = part_of(c.out, size(), r);
+        break;
+      case Kind::scatter:
+        if (root) p.send = part_of(c.in, size(), r);
+        if (r == c.peer) p.recv = bytes_of(c.out);
+        break;
+      default: break;  // a barrier moves nothing
+    }
+    if (r == rank()) {
+      if (p.send.size() == p.recv.size()) copy(p.recv, p.send);
+      p = {};
+    }
+    parts[size_t(r)] = p;
+  }
+  if (transport_) transport_->exchange(h, parts, wait);
+}
+
+}  // namespace tandem

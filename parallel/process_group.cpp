@@ -1,0 +1,78 @@
+#include <tandem/parallel/host_communicator.h>
+#include <tandem/parallel/process_group_impl.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tandem {
+namespace {
+
+// Rank 0 may take this long in rank0_only: for ever, since its death is noticed otherwise.
+constexpr std::chrono::hours kForever{24 * 365};
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  std::vector<int> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  impl_->communicator = open(all);
+  impl_->outer = std::exchange(context().process_group, this);
+}
+
+ProcessGroup::~ProcessGroup() {
+  if (context().process_group == this) context().process_group = impl_->outer;
+}
+
+int ProcessGroup::rank() const { return impl_->membership->rank(); }
+int ProcessGroup::size() const { return impl_->membership->size(); }
+int ProcessGroup::local_rank() const { return impl_->local_rank; }
+int ProcessGroup::local_size() const { return impl_->local_size; }
+std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->membership->timeout(); }
+Communicator& ProcessGroup::communicator() { return *impl_->communicator; }
+
+std::unique_ptr<Communicator> ProcessGroup::open(const std::vector<int>& ranks) {
+  const int number = impl_->channels++;
+  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end()) return nullptr;
+  auto channel = impl_->membership->open(number ? message("world/", number) : "world", ranks);
+  auto transport = ranks.size() > 1 ? impl_->membership->connect(channel) : nullptr;
+  return std::make_unique<HostCommunicator>(impl_->membership, std::move(channel), std::move(transport));
+}
+
+std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
+  std::vector<int> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  return open(all);
+}
+
+std::unique_ptr<Communicator> ProcessGroup::new_group(const std::vector<int>& ranks) {
+  check(std::is_sorted(ranks.begin(), ranks.end()) && std::adjacent_find(ranks.begin(), ranks.end()) == ranks.end() &&
+            !ranks.empty() && ranks.front() >= 0 && ranks.back() < size(),
+        "[new_group] takes ranks of this group of ", size(), ", each once and ascending");
+  return open(ranks);
+}
+
+void ProcessGroup::barrier(std::chrono::milliseconds timeout) { communicator().barrier({.timeout = timeout}); }
+
+void ProcessGroup::rank0_only(const std::function<void()>& fn) {
+  if (rank() == 0) {
+    try {
+      fn();
+    } catch (const std::exception& e) {
+      communicator().abort(message("rank0_only: ", e.what()));
+      throw;
+    } catch (...) {
+      communicator().abort("rank0_only: an exception that says nothing");
+      throw;
+    }
+  }
+  communicator().barrier({.label = "rank0_only", .timeout = kForever});
+}
+
+ProcessGroup& current_process_group() {
+  check(context().process_group != nullptr,
+        "[process_group] this thread is in no group: init_process_group makes it a rank of one, run_replicas starts "
+        "threads that are");
+  return *context().process_group;
+}
+
+}  // namespace tandem

@@ -1,0 +1,158 @@
+#include <tandem/parallel/thread_transport.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+// A wait begins by looking this often: most are short, but whoever is waited for may need this core.
+constexpr int kLooks = 200;
+
+void copy(std::span<std::byte> to, std::span<const std::byte> from) {
+  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+}  // namespace
+
+ThreadTransport::ThreadTransport(Membership& membership, const Channel& channel, std::shared_ptr<ThreadHub> hub)
+    : membership_(membership),
+      me_(size_t(channel.rank)),
+      size_(channel.members.size()),
+      hub_(std::move(hub)),
+      on_failure_(membership.on_failure([h = hub_] {
+        std::lock_guard lock(h->mutex);
+        h->changed.notify_all();
+      })) {}
+
+ThreadTransport::~ThreadTransport() { membership_.remove_on_failure(on_failure_); }
+
+void ThreadTransport::announce(std::atomic<uint64_t>& mark, uint64_t value) {
+  mark.store(value);
+  wake();
+}
+
+void ThreadTransport::wake() {
+  if (hub_->sleepers.load() == 0) return;  // a sleeper counts itself before it looks at the mark for the last time
+  std::lock_guard lock(hub_->mutex);
+  hub_->changed.notify_all();
+}
+
+template <class Ready, class Check>
+void ThreadTransport::sleep_until(Ready ready, Check check, Wait& wait) {
+  for (int i = 0; i < kLooks; ++i)
+    if (ready()) return;
+  for (;;) {
+    check();
+    std::unique_lock lock(hub_->mutex);
+    ++hub_->sleepers;
+    const bool over = ready();
+    if (!over && !membership_.failed()) hub_->changed.wait_for(lock, wait.nap());
+    --hub_->sleepers;
+    if (over || ready()) return;
+  }
+}
+
+bool ThreadTransport::withdraw(uint64_t begins) {
+  uint64_t n = hub_->arrivals.load();
+  do {
+    if (n & ThreadHub::kWithdrawn) return true;
+    if (n >= begins) return false;
+  } while (!hub_->arrivals.compare_exchange_weak(n, n | ThreadHub::kWithdrawn));
+  wake();
+  return true;
+}
+
+void ThreadTransport::meet(Wait& wait) {
+  const uint64_t begins = meeting_ * size_;
+  ++hub_->arrivals;
+  wake();
+  try {
+    sleep_until([&] { return hub_->arrivals.load() >= begins; }, [&] { wait.check(); }, wait);
+  } catch (...) {
+    if (withdraw(begins)) throw;
+  }
+  if ((hub_->arrivals.load() & ~ThreadHub::kWithdrawn) < begins) wait.withdrawn();
+  for (size_t r = 0; r < size_; ++r) wait.require_match(int(r), offer(r).header);
+  wait.advance();
+}
+
+// Everyone who has arrived gets here without anybody's help, so a verdict need not end this wait; ending it would let
+// go of memory that another still reads.
+void ThreadTransport::pass(Mark mark, Wait& wait) {
+  announce(hub_->slots[me_].*mark, meeting_);
+  for (size_t r = 0; r < size_; ++r)
+    sleep_until([&] { return (hub_->slots[r].*mark).load() >= meeting_; }, [&] { wait.check_deadline(); }, wait);
+  wait.advance();
+}
+
+void ThreadTransport::exchange(const Header& header, std::span<const Part> parts, Wait& wait) {
+  ++meeting_;
+  offer(me_).header = header;
+  offer(me_).parts = parts.data();
+  meet(wait);
+  for (size_t k = 1; k < size_; ++k) {
+    const size_t r = (me_ + k) % size_;
+    copy(parts[r].recv, offer(r).parts[me_].send);
+  }
+  pass(&ThreadHub::Slot::done, wait);
+}
+
+void ThreadTransport::all_reduce(const Header& header, std::span<std::byte> data, const Reduction& reduction,
+                                 Wait& wait) {
+  ++meeting_;
+  const bool small = data.size() <= ThreadHub::kSmall;
+  ThreadHub::Offer& mine = offer(me_);
+  mine.header = header;
+  mine.data = small ? mine.small.data() : data.data();
+  if (small) copy(mine.small, data);
+  meet(wait);
+
+  const size_t width = size_of(reduction.dtype), n = header.elements;
+  auto sources = [&](size_t from) {
+    std::vector<Source> s(size_);
+    for (size_t r = 0; r < size_; ++r) {
+      const Header& h = offer(r).header;
+      s[r] = {offer(r).data + from * width, h.weight, h.weighted != 0, h.skip != 0};
+    }
+    return s;
+  };
+  if (small) {  // the others may be a meeting ahead by now, and leave theirs in the other place
+    reduce_slices(reduction, sources(0), data.data(), n);
+    return;
+  }
+  auto share = [&](size_t r) {
+    const size_t begin = share_begin(n, int(size_), int(r)), end = share_begin(n, int(size_), int(r) + 1);
+    return std::pair(begin * width, (end - begin) * width);
+  };
+  const auto [begin, bytes] = share(me_);
+  reduce_slices(reduction, sources(begin / width), data.data() + begin, bytes / width);
+  pass(&ThreadHub::Slot::reduced, wait);
+  for (size_t k = 1; k < size_; ++k) {
+    const size_t r = (me_ + k) % size_;
+    const auto [at, length] = share(r);
+    copy(data.subspan(at, length), {offer(r).data + at, length});
+  }
+  pass(&ThreadHub::Slot::done, wait);
+}
+
+void ThreadTransport::transfer(const Header& header, int peer, std::span<const std::byte> send,
+                               std::span<std::byte> recv, Wait& wait) {
+  const auto other = size_t(peer);
+  auto check = [&] { wait.check(); };
+  if (recv.empty()) {
+    ThreadHub::Mail& m = hub_->mail(me_, other);
+    m.header = header;
+    m.data = send;
+    announce(m.posted, header.sequence);
+    sleep_until([&] { return m.taken.load() >= header.sequence; }, check, wait);
+    return;
+  }
+  ThreadHub::Mail& m = hub_->mail(other, me_);
+  sleep_until([&] { return m.posted.load() >= header.sequence; }, check, wait);
+  wait.require_match(peer, m.header);
+  copy(recv, m.data);
+  announce(m.taken, header.sequence);
+}
+
+}  // namespace tandem
