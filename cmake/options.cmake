@@ -55,10 +55,13 @@ find_package(Eigen3 3.3 REQUIRED NO_MODULE)
 find_package(nlohmann_json REQUIRED)
 find_package(CURL REQUIRED)
 find_package(LibArchive REQUIRED)
-find_package(OpenSSL REQUIRED)  # its SHA-256 and GMAC
+find_package(OpenSSL REQUIRED)  # its SHA-256, HMAC and GMAC
+find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED DOC "Standalone Asio")  # it comes without a package file
 add_library(tandem_dependencies INTERFACE)
 target_link_libraries(tandem_dependencies INTERFACE Threads::Threads Eigen3::Eigen nlohmann_json::nlohmann_json
   CURL::libcurl LibArchive::LibArchive OpenSSL::Crypto)
+target_include_directories(tandem_dependencies SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
+target_compile_definitions(tandem_dependencies INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
 if(with_openmp)
   target_link_libraries(tandem_dependencies INTERFACE OpenMP::OpenMP_CXX)
 endif()
