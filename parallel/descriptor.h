@@ -21,6 +21,8 @@ class Descriptor {
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
+  /// Whoever takes it closes it.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
