@@ -1,0 +1,179 @@
+#include <tandem/parallel/store_client.h>
+#include <tandem/parallel/tcp_socket.h>
+
+#include <asio.hpp>
+
+#include <deque>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace tandem {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{50};
+
+asio::ip::tcp protocol_of(int fd) {
+  return local_address(fd).family() == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
+}
+
+}  // namespace
+
+class StoreClient::Impl {
+ public:
+  Impl(Descriptor fd, StoreEvents events)
+      : events_(std::move(events)),
+        protocol_(protocol_of(fd.get())),
+        socket_(io_, protocol_, fd.release()),
+        timer_(io_) {
+    read();
+    tick();
+  }
+  ~Impl() { stop(); }
+
+  void start() {
+    thread_ = std::thread([this] { io_.run(); });
+  }
+
+  void stop() {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+    std::lock_guard lock(mutex_);
+    why_ended_ = "[store] the connection has been closed";
+    end_pending(std::make_exception_ptr(StoreCutOff(why_ended_)));
+  }
+
+  std::future<std::string> ask(StoreOp op, const std::string& body) {
+    std::lock_guard lock(mutex_);
+    if (op != StoreOp::goodbye && interrupted_) std::rethrow_exception(interrupted_);
+    if (!why_ended_.empty()) throw StoreCutOff(why_ended_);
+    send(to_frame(op, ++last_id_, body));
+    return pending_[last_id_].get_future();
+  }
+
+  void send(std::string frame) {
+    asio::post(io_, [this, frame = std::move(frame)]() mutable {
+      outgoing_.push_back(std::move(frame));
+      if (outgoing_.size() == 1) write();
+    });
+  }
+
+  void interrupt(std::exception_ptr error) {
+    std::lock_guard lock(mutex_);
+    if (!interrupted_) interrupted_ = error;
+    end_pending(error);
+  }
+
+  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  void end_pending(const std::exception_ptr& error) {
+    for (auto& [id, promise] : pending_) promise.set_exception(error);
+    pending_.clear();
+  }
+
+  void write() {
+    asio::async_write(socket_, asio::buffer(outgoing_.front()), [this](asio::error_code error, size_t) {
+      if (error) {
+        outgoing_.clear();  // the reading side tells of the end
+        return;
+      }
+      outgoing_.pop_front();
+      if (!outgoing_.empty()) write();
+    });
+  }
+
+  void read() {
+    asio::async_read(socket_, asio::buffer(&head_, sizeof head_), [this](asio::error_code error, size_t) {
+      if (error) return ended(error.message());
+      if (head_.bytes > kMaxFrameBytes) return ended("it sent too long a frame");
+      body_.resize(head_.bytes);
+      asio::async_read(socket_, asio::buffer(body_), [this](asio::error_code error, size_t) {
+        if (error) return ended(error.message());
+        try {
+          handle();
+        } catch (const Error& e) {
+          return ended(message("it sent what is no answer: ", e.what()));
+        }
+        read();
+      });
+    });
+  }
+
+  void handle() {
+    if (head_.op != StoreOp::ok && head_.op != StoreOp::refused && head_.op != StoreOp::again) {
+      FrameReader reader(body_);
+      if (events_.told) events_.told(head_.op, reader);
+      return;
+    }
+    std::lock_guard lock(mutex_);
+    const auto it = pending_.find(head_.id);
+    if (it == pending_.end()) return;  // whoever asked has given up
+    if (head_.op == StoreOp::ok)
+      it->second.set_value(body_);
+    else if (head_.op == StoreOp::refused)
+      it->second.set_exception(std::make_exception_ptr(CommError("[store] " + body_)));
+    else
+      it->second.set_exception(
+          std::make_exception_ptr(StoreCutOff("[store] an earlier attempt to form this group has not ended yet")));
+    pending_.erase(it);
+  }
+
+  void ended(const std::string& why) {
+    asio::error_code ignored;
+    socket_.close(ignored);
+    {
+      std::lock_guard lock(mutex_);
+      why_ended_ = message("[store] the connection to rank 0's store ended (", why, ")");
+      end_pending(std::make_exception_ptr(StoreCutOff(why_ended_)));
+    }
+    if (events_.ended) events_.ended(why);
+  }
+
+  void tick() {
+    timer_.expires_after(kTick);
+    timer_.async_wait([this](asio::error_code error) {
+      if (error) return;
+      if (events_.tick) events_.tick();
+      tick();
+    });
+  }
+
+  const StoreEvents events_;
+  const asio::ip::tcp protocol_;
+  asio::io_context io_{1};
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer timer_;
+  // The thread's own.
+  FrameHead head_;
+  std::string body_;
+  std::deque<std::string> outgoing_;
+  // Shared with those who ask.
+  std::mutex mutex_;
+  std::map<uint64_t, std::promise<std::string>> pending_;
+  uint64_t last_id_ = 0;
+  std::exception_ptr interrupted_;
+  std::string why_ended_;
+  std::thread thread_;
+};
+
+StoreClient::StoreClient(Descriptor connection, StoreEvents events)
+    : local_host_(host_of(local_address(connection.get()))),
+      impl_(std::make_unique<Impl>(std::move(connection), std::move(events))) {}
+StoreClient::~StoreClient() = default;
+
+std::string StoreClient::request(StoreOp op, const std::string& body, std::chrono::milliseconds patience) {
+  std::future<std::string> reply = ask(op, body);
+  check<CommError>(reply.wait_for(patience) == std::future_status::ready,
+                   "[store] rank 0's store did not answer in time");
+  return reply.get();
+}
+std::future<std::string> StoreClient::ask(StoreOp op, const std::string& body) { return impl_->ask(op, body); }
+void StoreClient::start() { impl_->start(); }
+void StoreClient::stop() { impl_->stop(); }
+void StoreClient::post(StoreOp op, const std::string& body) { impl_->send(to_frame(op, 0, body)); }
+void StoreClient::interrupt(std::exception_ptr error) { impl_->interrupt(std::move(error)); }
+bool StoreClient::on_own_thread() const { return impl_->on_own_thread(); }
+
+}  // namespace tandem
