@@ -2,16 +2,18 @@
 
 #include <tandem/core/error.h>
 
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace tandem::test {
 
-bool passes_in_child(const std::string& test_case, const std::map<std::string, std::string>& environment) {
+Child::Child(const std::string& test_case, const std::map<std::string, std::string>& environment) {
   std::vector<std::string> variables;
   for (char** e = environ; *e; ++e) {
     const std::string variable = *e;
@@ -25,14 +27,34 @@ bool passes_in_child(const std::string& test_case, const std::map<std::string, s
     p.push_back(nullptr);
     return p;
   };
-  pid_t pid = 0;
   const int error =
-      posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, pointers(arguments).data(), pointers(variables).data());
+      posix_spawn(&pid_, "/proc/self/exe", nullptr, nullptr, pointers(arguments).data(), pointers(variables).data());
   check(error == 0, "posix_spawn: ", std::strerror(error));
+}
+
+Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)), code_(other.code_) {}
+
+Child::~Child() {
+  if (pid_ < 0) return;
+  signal(SIGKILL);
+  wait();
+}
+
+void Child::signal(int number) const {
+  if (pid_ >= 0) ::kill(pid_, number);
+}
+
+int Child::wait() {
+  if (pid_ < 0) return code_;
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  pid_ = -1;
+  return code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+bool passes_in_child(const std::string& test_case, const std::map<std::string, std::string>& environment) {
+  return Child(test_case, environment).wait() == 0;
 }
 
 }  // namespace tandem::test
