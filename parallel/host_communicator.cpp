@@ -136,10 +136,11 @@ void HostCommunicator::lane() {
       error = std::current_exception();
     }
     task.collective = {};  // its tensors are the caller's again before the caller is told
-    task.state->finish(error);
-    task.state = nullptr;
     lock.lock();
-    running_ = false;
+    running_ = false;  // before the caller is told, too, who may then end the communicator
+    lock.unlock();
+    task.state->finish(error);
+    lock.lock();
   }
 }
 

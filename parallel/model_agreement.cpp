@@ -1,0 +1,100 @@
+#include <tandem/core/copy.h>
+#include <tandem/parallel/model_agreement.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kHashStart = 14695981039346656037ull;
+
+uint64_t hash_bytes(const std::byte* data, size_t n, uint64_t h = kHashStart) {
+  for (size_t i = 0; i < n; ++i) h = (h ^ uint64_t(data[i])) * 1099511628211ull;
+  return h;
+}
+
+// A line for each tensor.
+std::string describe(const nn::NamedTensors& tensors) {
+  std::string s;
+  for (auto& [name, t] : tensors)
+    s += message(name, ' ', t.shape(), ' ', t.dtype(), t.requires_grad() ? " requires grad" : "", '\n');
+  return s;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Everybody's text, on every rank.
+std::vector<std::string> gather_texts(Communicator& c, const std::string& mine) {
+  Tensor sizes = empty({c.size(), 1}, {.dtype = Dtype::i64, .device = cpu()});
+  c.all_gather(sizes, tensor({int64_t(mine.size())}, {.device = cpu()}), {.label = "sizes of descriptions"});
+  const auto n = sizes.to_vector<int64_t>();
+  const int64_t longest = *std::max_element(n.begin(), n.end());
+  std::vector<uint8_t> padded(mine.begin(), mine.end());
+  padded.resize(size_t(longest));
+  Tensor all = empty({c.size(), longest}, {.dtype = Dtype::u8, .device = cpu()});
+  c.all_gather(all, from_vector(padded, {longest}, {.device = cpu()}), {.label = "descriptions"});
+  std::vector<std::string> texts;
+  for (int r = 0; r < c.size(); ++r) {
+    const auto bytes = all.select(0, r).to_vector<uint8_t>();
+    texts.emplace_back(bytes.begin(), bytes.begin() + n[size_t(r)]);
+  }
+  return texts;
+}
+
+// What rank r's lines have otherwise than rank 0's.
+std::string differences(int r, const std::vector<std::string>& first, const std::vector<std::string>& other) {
+  std::string s;
+  for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+    const std::string a = i < first.size() ? first[i] : "nothing", b = i < other.size() ? other[i] : "nothing";
+    if (a != b) s += message("\n  number ", i, ": rank 0 has ", a, ", rank ", r, " has ", b);
+  }
+  return s;
+}
+
+}  // namespace
+
+void require_same_model(Communicator& c, const nn::NamedTensors& tensors) {
+  const auto texts = gather_texts(c, describe(tensors));
+  const auto first = lines_of(texts[0]);
+  std::string all;
+  for (int r = 1; r < c.size(); ++r) all += differences(r, first, lines_of(texts[size_t(r)]));
+  check<CommError>(all.empty(), "[DistributedDataParallel] the ranks do not have the same model:", all);
+}
+
+void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors) {
+  std::vector<Work> works;
+  for (auto& [name, t] : tensors) works.push_back(c.broadcast_async(t.detach(), 0, {.label = name}));
+  for (const Work& w : works) w.wait();
+  for (auto& [name, t] : tensors) t.storage()->bump();
+}
+
+uint64_t hash_values(const nn::NamedTensors& tensors) {
+  uint64_t h = kHashStart;
+  for (auto& [name, t] : tensors) {
+    const Tensor host = copy_of(t, {.dtype = t.dtype(), .device = cpu()});
+    h = hash_bytes(static_cast<const std::byte*>(host.raw()), size_t(host.numel()) * size_of(host.dtype()), h);
+  }
+  return h;
+}
+
+void require_same_values(Communicator& c, const nn::NamedTensors& tensors) {
+  std::string mine;
+  for (auto& t : tensors) mine += message(t.first, ' ', hash_values({t}), '\n');
+  const auto texts = gather_texts(c, mine);
+  const auto first = lines_of(texts[0]);
+  std::string all;
+  for (int r = 1; r < c.size(); ++r) {
+    const auto other = lines_of(texts[size_t(r)]);
+    for (size_t i = 0; i < std::min(first.size(), other.size()); ++i)
+      if (first[i] != other[i]) all += message("\n  rank ", r, ": ", tensors[i].first);
+  }
+  check<CommError>(all.empty(), "[DistributedDataParallel] values differ from rank 0's:", all);
+}
+
+}  // namespace tandem

@@ -1,0 +1,84 @@
+/// Not installed. Reducer: the mean of gradients over the ranks of a group, bucket by bucket while backward goes on.
+///
+/// *Bucket order.* Buckets are filled in the order in which rank 0's gradients became ready in the first backward, and
+/// are started strictly in order on every rank, whatever becomes ready first: all ranks ask for the same collectives in
+/// the same order. Parameters that a backward does not reach count as ready, with zeros, when it begins.
+///
+/// *Weights.* The mean is over samples: rank r's gradient is multiplied by n_r / sum n as it is read. What the ranks
+/// have to know for that, and about parameters that were not reached, is one small all-reduce that goes before the
+/// buckets.
+#pragma once
+#include <tandem/nn/named_tensors.h>
+#include <tandem/parallel/buckets.h>
+#include <tandem/parallel/grad_bucket.h>
+
+#include <functional>
+#include <optional>
+
+namespace tandem {
+
+struct ReducerOptions {
+  BucketLimits limits;
+  bool find_unused_parameters = false;
+  bool average_by_samples = true;
+};
+
+class TANDEM_API Reducer final : public GradObserver {
+ public:
+  /// Of parameters that require grad. Throws Error where another wrapper observes one of them.
+  Reducer(Communicator& communicator, const nn::NamedTensors& parameters, const ReducerOptions& options);
+  ~Reducer() override;
+
+  void begin(std::span<Leaf* const> leaves) override;
+  void ready(Leaf* leaf) override;
+  void done(std::exception_ptr error) override;
+
+  /// While held back, backwards only add up on this rank. Calls nest.
+  void hold_back(bool on) { held_back_ += on ? 1 : -1; }
+  /// Every k-th backward that is not held back is synchronised.
+  void set_accumulate(int k) { accumulate_ = k, backwards_ = 0; }
+  /// Samples that this rank's next synchronised backward stands for: those of forwards, or what the user says.
+  void add_forward_samples(int64_t n) { forward_samples_ = forward_samples_.value_or(0) + n; }
+  void set_samples(int64_t n) { said_samples_ = n; }
+  void set_hook(std::unique_ptr<CommHook> hook) { hook_ = std::move(hook); }
+  /// What else belongs to a synchronised backward: called when all buckets are started, and when all is done.
+  struct Callbacks {
+    std::function<void()> buckets_started, finished;
+  };
+  void set_callbacks(Callbacks c) { callbacks_ = std::move(c); }
+
+  /// Of each bucket, in bytes; empty before the first synchronised backward.
+  std::vector<size_t> bucket_bytes() const;
+
+ private:
+  enum class Rule { said, forward, none };  // where the number of samples comes from
+  void make_buckets(std::span<Leaf* const> leaves);
+  void fill_info(std::span<Leaf* const> leaves);
+  void finish_backward();
+  void require_agreement() const;
+  std::string unused() const;
+
+  Communicator& communicator_;
+  const ReducerOptions options_;
+  std::vector<std::string> names_;
+  std::vector<Ref<Node>> leaves_;  // in order of registration
+  std::vector<size_t> number_;     // of each leaf, by its index in the buckets: its place in leaves_
+  std::unique_ptr<Buckets> buckets_;
+  std::vector<GradBucket> pieces_;
+  std::unique_ptr<CommHook> hook_ = allreduce_hook();
+  Callbacks callbacks_;
+
+  // f64 [2 + 3 + parameters]: this rank's samples; then, summed over the ranks, the samples, who used which rule, and
+  // by how many ranks each parameter was reached.
+  Tensor info_;
+  std::optional<int64_t> forward_samples_, said_samples_;
+  int held_back_ = 0, accumulate_ = 1, backwards_ = 0;
+  bool syncing_ = false;         // this backward
+  std::vector<bool> was_fresh_;  // of each leaf that was not reached, by index
+  std::vector<bool> complete_;   // of each bucket
+  size_t next_ = 0;              // bucket to start
+  Work info_work_;
+  std::vector<Work> works_;
+};
+
+}  // namespace tandem
