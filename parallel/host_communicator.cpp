@@ -154,7 +154,6 @@ void HostCommunicator::execute(const Collective& c) {
   const bool pair = c.kind == Kind::send || c.kind == Kind::recv;
   channel_->partner = pair ? c.peer : -1;
   const uint64_t sequence = pair ? ++(c.kind == Kind::send ? sent_ : received_)[size_t(c.peer)] : ++channel_->sequence;
-  membership_->check();
   membership_->require_present(*channel_);
   const Header h = header_of(c, *channel_, sequence, size());
   Wait wait(*membership_, *channel_, h, c.label, c.timeout.count() ? c.timeout : membership_->timeout());

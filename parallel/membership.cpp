@@ -71,41 +71,33 @@ void Membership::remove_on_failure(int id) {
 void Membership::left(int member, std::map<uint32_t, uint64_t> last_completed, const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
-    departed_[member] = {std::move(last_completed), reason};
+    departed_.push_back({member, std::move(last_completed), reason});
   }
   for (auto& c : channels())
     if (c->busy.load()) {
-      const std::string missing = absence(*c);
-      if (!missing.empty()) fail(member, missing);
+      if (auto missing = absence(*c)) fail(missing->first, missing->second);
     }
 }
 
 void Membership::require_present(const Channel& channel) {
-  const std::string missing = absence(channel);
-  if (missing.empty()) return;
-  int culprit = -1;
-  {
-    std::lock_guard lock(mutex_);
-    for (int m : channel.members)
-      if (culprit < 0 && departed_.count(m)) culprit = m;
-  }
-  fail(culprit, missing);
+  if (auto missing = absence(channel)) fail(missing->first, missing->second);
+  check();
 }
 
-std::string Membership::absence(const Channel& channel) const {
+std::optional<std::pair<int, std::string>> Membership::absence(const Channel& channel) const {
   std::lock_guard lock(mutex_);
-  for (int m : channel.members) {
-    auto it = departed_.find(m);
-    if (it == departed_.end()) continue;
-    const int partner = channel.partner.load();
-    auto last = it->second.last.find(channel.id);
-    const uint64_t had = last == it->second.last.end() ? 0 : last->second;
-    if (partner >= 0 ? m != channel.members[size_t(partner)] : channel.sequence.load() <= had) continue;
-    return message("rank ", m, " has left the group", it->second.reason.empty() ? "" : ": ", it->second.reason,
-                   "; its last collective in ", channel.name, " was number ", had, ", rank ", rank_, " is at ",
-                   channel.sequence.load());
+  const int partner = channel.partner.load();
+  for (const Departure& d : departed_) {
+    const auto at = std::find(channel.members.begin(), channel.members.end(), d.member);
+    if (at == channel.members.end()) continue;
+    auto last = d.last.find(channel.id);
+    const uint64_t had = last == d.last.end() ? 0 : last->second;
+    if (partner >= 0 ? at - channel.members.begin() != partner : channel.sequence.load() <= had) continue;
+    return std::pair(d.member, message("rank ", d.member, " has left the group", d.reason.empty() ? "" : ": ", d.reason,
+                                       "; its last collective in ", channel.name, " was number ", had, ", rank ", rank_,
+                                       " is at ", channel.sequence.load()));
   }
-  return {};
+  return std::nullopt;
 }
 
 std::vector<int> laggards(const std::vector<Progress>& of_members) {

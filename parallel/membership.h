@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,10 +89,12 @@ class TANDEM_API Membership {
 
  private:
   struct Departure {
+    int member;
     std::map<uint32_t, uint64_t> last;
     std::string reason;
   };
-  std::string absence(const Channel& channel) const;  // empty where nobody who is needed is missing
+  /// Says so where a member that is needed has left.
+  std::optional<std::pair<int, std::string>> absence(const Channel& channel) const;
 
   const int rank_, size_;
   const std::chrono::milliseconds timeout_;
@@ -99,7 +102,7 @@ class TANDEM_API Membership {
   mutable std::mutex mutex_;
   std::string verdict_;
   int culprit_ = -1;
-  std::map<int, Departure> departed_;
+  std::vector<Departure> departed_;  // in the order in which they left: the first one is the cause
   std::vector<std::shared_ptr<Channel>> channels_;
   std::map<int, std::function<void()>> wakes_;
   int next_wake_ = 0;
