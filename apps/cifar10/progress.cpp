@@ -39,15 +39,17 @@ void Progress::restart_clock() {
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_ - paused_).count(); }
 double Progress::rate() const { return since_ ? double(since_) / seconds() : 0; }
 
-void Progress::step(int epoch, int64_t batch, int64_t batches, int64_t images, double mean_loss) {
+void Progress::step(int epoch, int64_t batch, int64_t batches, int64_t images,
+                    const std::function<double()>& mean_loss) {
   since_ += images;
   left_ -= images;
   auto now = Clock::now();
   if (now - shown_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::milliseconds(10000))) return;
   shown_ = now;
   double r = rate();
-  std::string text = format("epoch %d/%d  %3d%%  loss %.4f  %.0f images/s  %s left", epoch, epochs_,
-                            int(100 * batch / batches), mean_loss, r, duration(r > 0 ? double(left_) / r : 0).c_str());
+  std::string text =
+      format("epoch %d/%d  %3d%%  loss %.4f  %.0f images/s  %s left", epoch, epochs_, int(100 * batch / batches),
+             mean_loss(), r, duration(r > 0 ? double(left_) / r : 0).c_str());
   if (!terminal_) {
     std::cout << text << std::endl;
     return;

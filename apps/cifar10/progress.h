@@ -1,6 +1,8 @@
 /// The progress line of a training run: rewritten in place on a terminal, a plain line every few seconds elsewhere.
 #pragma once
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 namespace tandem::cifar10 {
@@ -9,8 +11,8 @@ class Progress {
  public:
   /// `images`: of the whole run; `done`: of them already behind a resumed one.
   Progress(int epochs, int64_t images, int64_t done);
-  /// After a step.
-  void step(int epoch, int64_t batch, int64_t batches, int64_t images, double mean_loss);
+  /// After a step. `mean_loss` is called where a line is due, and not otherwise: it waits for the device.
+  void step(int epoch, int64_t batch, int64_t batches, int64_t images, const std::function<double()>& mean_loss);
   /// A line that stays.
   void line(const std::string& text);
   /// Images per second since the last call of `restart_clock`.

@@ -62,7 +62,8 @@ Run::Run(const TrainOptions& o, const Datasets& sets)
       loader_(first(sets.train, o.limit_train), loader_options(o)),
       test_loader_(first(sets.test, o.limit_test), {.batch_size = 500, .transform = test_transform(o.normalize)}),
       schedule_(make_schedule(o, optimizer_, loader_.size())),
-      schedule_by_step_(o.schedule == "onecycle") {
+      schedule_by_step_(o.schedule == "onecycle"),
+      loss_sum_(zeros({}, {.dtype = Dtype::f64, .device = device_})) {
   extra_ = describe(o.net, o.normalize, sets);
   extra_.merge(fixed_options(o, train_size()));
 }
@@ -80,7 +81,7 @@ int64_t Run::step() {
   optimizer_.step();
   if (schedule_ && schedule_by_step_) schedule_->step();
   ++progress.global_step;
-  loss_sum_ += loss.item<double>() * double(batch->count());
+  loss_sum_.add_(loss.detach(), double(batch->count()));
   images_ += batch->count();
   return batch->count();
 }
@@ -90,7 +91,7 @@ double Run::test() { return accuracy(*net_, test_loader_, device_).total(); }
 void Run::end_epoch() {
   if (schedule_ && !schedule_by_step_) schedule_->step();
   ++progress.epoch;
-  loss_sum_ = 0;
+  loss_sum_.zero_();
   images_ = 0;
 }
 
@@ -107,14 +108,14 @@ nn::Checkpoint Run::state() {
 void Run::note() {
   data::DataLoaderState s = loader_.state();
   progress.data = {s.seed, s.sampler.seed, s.sampler.epoch, s.sampler.offset};
-  extra_["loss_sum"] = exactly(loss_sum_);
+  extra_["loss_sum"] = exactly(loss_sum_.item<double>());
   extra_["images"] = std::to_string(images_);
 }
 
 void Run::resume() {
   auto& d = progress.data;
   loader_.set_state({d.seed, {d.sampler_seed, d.sampler_epoch, d.sampler_offset}});
-  loss_sum_ = std::strtod(extra_["loss_sum"].c_str(), nullptr);
+  loss_sum_.fill_(std::strtod(extra_["loss_sum"].c_str(), nullptr));
   images_ = std::strtoll(extra_["images"].c_str(), nullptr, 10);
 }
 

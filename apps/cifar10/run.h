@@ -20,8 +20,8 @@ class Run {
   int64_t batch() const;
   /// Trains on the next batch and returns how many images that were; 0 at the end of the epoch.
   int64_t step();
-  /// Mean training loss of this epoch so far.
-  double loss() const { return images_ ? loss_sum_ / double(images_) : 0; }
+  /// Mean training loss of this epoch so far. Waits for the device, as step does not.
+  double loss() const { return images_ ? loss_sum_.item<double>() / double(images_) : 0; }
   int64_t images() const { return images_; }
   /// Images in an epoch.
   int64_t train_size() const { return loader_.dataset().size(); }
@@ -51,7 +51,7 @@ class Run {
   data::DataLoader loader_, test_loader_;
   std::unique_ptr<nn::LRScheduler> schedule_;
   bool schedule_by_step_ = false;
-  double loss_sum_ = 0;  // over this epoch's images
+  Tensor loss_sum_;  // f64 [], on the device: over this epoch's images
   int64_t images_ = 0;
   std::map<std::string, std::string> extra_;  // what a checkpoint says beside that
 };

@@ -85,7 +85,7 @@ class Training {
     const int64_t number = run_.progress.epoch + 1;
     while (int64_t images = run_.step()) {
       auto& p = run_.progress;
-      progress_.step(int(number), run_.batch(), run_.batches(), images, run_.loss());
+      progress_.step(int(number), run_.batch(), run_.batches(), images, [&] { return run_.loss(); });
       if (p.global_step % o_.log_every == 0)
         log({{"event", "train"}, {"step", p.global_step}, {"epoch", number}, {"loss", run_.loss()}, {"lr", run_.lr()}});
       const bool last = run_.batch() == run_.batches();  // the end of the epoch saves by itself

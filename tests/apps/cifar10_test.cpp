@@ -45,6 +45,14 @@ std::vector<nlohmann::json> metrics(const std::string& folder) {
   return lines;
 }
 
+// By step, of the lines written after each.
+std::map<int64_t, double> losses(const std::string& folder) {
+  std::map<int64_t, double> all;
+  for (auto& line : metrics(folder))
+    if (line["event"] == "train") all[line["step"]] = line["loss"];
+  return all;
+}
+
 int64_t last_step(const std::string& folder) {
   if (!fs::exists(folder + "/metrics.jsonl")) return 0;
   int64_t step = 0;
@@ -132,6 +140,7 @@ TEST_CASE("cifar10 train: Ctrl-C finishes the step, saves and says how to go on"
   INFO(end.output);
   REQUIRE(end.code == 0);
   CHECK(read_text(last_checkpoint(tmp / "run")) == read_text(last_checkpoint(tmp / "straight")));
+  CHECK(losses(tmp / "run") == losses(tmp / "straight"));
 }
 
 TEST_CASE("cifar10 train: a run is resumed with its own options alone, from a file or a folder") {
