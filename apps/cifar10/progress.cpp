@@ -37,6 +37,7 @@ void Progress::restart_clock() {
 }
 
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_ - paused_).count(); }
+double Progress::total() const { return std::chrono::duration<double>(Clock::now() - made_).count(); }
 double Progress::rate() const { return since_ ? double(since_) / seconds() : 0; }
 
 void Progress::step(int epoch, int64_t batch, int64_t batches, int64_t images,

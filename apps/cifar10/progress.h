@@ -18,6 +18,8 @@ class Progress {
   /// Images per second since the last call of `restart_clock`.
   double rate() const;
   void restart_clock();
+  /// Seconds since this was made, pauses included.
+  double total() const;
   /// Testing and saving are not counted in images/s: time spent in them is taken off the clock.
   class Pause {
    public:
@@ -36,6 +38,7 @@ class Progress {
   const bool terminal_;
   const int epochs_;
   int64_t left_, since_ = 0;
+  const Clock::time_point made_ = Clock::now();
   Clock::time_point start_, shown_;
   Clock::duration paused_{};
   size_t width_ = 0;  // of the line now standing on the terminal

@@ -129,7 +129,8 @@ class Training {
   }
 
   void summary() {
-    progress_.line(message("done: ", o_.epochs, " epochs, ", run_.progress.global_step, " steps; best test accuracy ",
+    progress_.line(message("done in ", duration(progress_.total()), resumed_ ? " since it was resumed: " : ": ",
+                           o_.epochs, " epochs, ", run_.progress.global_step, " steps; best test accuracy ",
                            percent(run_.progress.best_metric.value_or(0)), "; checkpoints in ", o_.checkpoint));
   }
 

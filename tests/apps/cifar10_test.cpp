@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -69,6 +70,7 @@ TEST_CASE("cifar10 train: learns, reports, and keeps the last checkpoints and th
   REQUIRE(r.code == 0);
   CHECK(r.output.find("data: made-up patterns") != std::string::npos);
   CHECK(r.output.find("epoch 4/4") != std::string::npos);
+  CHECK(std::regex_search(r.output, std::regex("done in [0-9:]+( s)?: 4 epochs, 80 steps; best test accuracy ")));
   CHECK(fs::exists(tmp / "run/best.safetensors"));
   CHECK(fs::path(last_checkpoint(tmp / "run")).filename() == "step-00000080.safetensors");
   std::vector<double> losses;
@@ -154,6 +156,7 @@ TEST_CASE("cifar10 train: a run is resumed with its own options alone, from a fi
   INFO(more.output);
   CHECK(more.code == 0);
   CHECK(more.output.find("epoch 2/2") != std::string::npos);
+  CHECK(more.output.find("since it was resumed: 2 epochs, 40 steps") != std::string::npos);
 }
 
 TEST_CASE("cifar10 train: what is resumed from an earlier step gives up its later past, and no other run's") {
