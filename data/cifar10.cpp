@@ -112,7 +112,7 @@ const std::vector<ArchivedFile> kArchivedFiles{
     {"data_batch_5.bin", kRecords* kRecord, "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
     {"test_batch.bin", kRecords* kRecord, "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"}};
 
-Found find_or_fetch(const fs::path& root, const CIFAR10Options& o) {
+Found find_or_fetch(const fs::path& root, const CIFAR10::Options& o) {
   auto found = find(root, o.train);
   if (o.download && !(found && is_whole(*found, o.train))) {
     const fs::path plain = root.has_filename() ? root : root.parent_path();  // without a slash at its end
@@ -128,7 +128,7 @@ Found find_or_fetch(const fs::path& root, const CIFAR10Options& o) {
   return *found;
 }
 
-ByteImages read(const fs::path& root, const CIFAR10Options& o) {
+ByteImages read(const fs::path& root, const CIFAR10::Options& o) {
   const Found found = find_or_fetch(root, o);
   const auto names = file_names(o.train, found.pickle ? "" : ".bin");
   if (!found.pickle)
@@ -148,6 +148,6 @@ ByteImages read(const fs::path& root, const CIFAR10Options& o) {
 
 bool has_cifar10(const fs::path& root, bool train) { return find(root, train).has_value(); }
 
-CIFAR10::CIFAR10(const fs::path& root, CIFAR10Options o) : ImageDataset(read(root, o)) {}
+CIFAR10::CIFAR10(const fs::path& root, Options o) : ImageDataset(read(root, o)) {}
 
 }  // namespace tandem::data

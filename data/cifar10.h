@@ -22,21 +22,22 @@ inline constexpr std::array<const char*, 10> kCifar10Classes{"airplane", "automo
 /// looked at.
 TANDEM_API bool has_cifar10(const std::filesystem::path& root, bool train = true);
 
-struct CIFAR10Options {
-  bool train = true;               // 50,000 training images, else 10,000 test images
-  bool download = false;           // where they are not there yet, or not whole
-  DownloadCallback progress = {};  // of the download
-  std::string url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
-};
-
 /// Images u8 [n,3,32,32], labels 0 to 9 (torchvision.datasets.CIFAR10). Reads the binary version
 /// (cifar-10-batches-bin) and the folder that torchvision leaves behind (cifar-10-batches-py); of the latter nothing is
 /// executed.
 class TANDEM_API CIFAR10 : public ImageDataset {
  public:
+  struct Options {
+    bool train = true;               // 50,000 training images, else 10,000 test images
+    bool download = false;           // where they are not there yet, or not whole
+    DownloadCallback progress = {};  // of the download
+    std::string url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
+  };
+
   /// root: that folder, or the one it lies in. Throws IoError, saying what was looked for, where there is neither or a
   /// file is not what it should be.
-  explicit CIFAR10(const std::filesystem::path& root, CIFAR10Options o = {});
+  explicit CIFAR10(const std::filesystem::path& root) : CIFAR10(root, Options()) {}
+  CIFAR10(const std::filesystem::path& root, Options o);
 };
 
 }  // namespace tandem::data

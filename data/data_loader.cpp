@@ -53,7 +53,7 @@ uint64_t draw_seed(Generator& g) { return g.random64() & uint64_t(std::numeric_l
 
 struct DataLoader::Impl {
   Held<const Dataset> dataset;
-  DataLoaderOptions o;
+  DataLoader::Options o;
   int64_t window = 0;  // batches made ahead
   std::shared_ptr<const Epoch> current, ahead;
   int64_t handed_out = 0;                      // batches of `current`
@@ -61,7 +61,7 @@ struct DataLoader::Impl {
   std::optional<uint64_t> resume_seed;         // of set_state
   std::unique_ptr<OrderedWorkers> workers;     // last: joined before anything else goes
 
-  Impl(Held<const Dataset> d, DataLoaderOptions options) : dataset(std::move(d)), o(std::move(options)) {
+  Impl(Held<const Dataset> d, DataLoader::Options options) : dataset(std::move(d)), o(std::move(options)) {
     check(bool(dataset), "[", kName, "] no dataset");
     check(o.batch_size >= 1, "[", kName, "] batch_size ", o.batch_size);
     check(o.num_workers >= 0, "[", kName, "] num_workers ", o.num_workers);
@@ -213,7 +213,7 @@ struct DataLoader::Impl {
   }
 };
 
-DataLoader::DataLoader(Held<const Dataset> dataset, DataLoaderOptions o)
+DataLoader::DataLoader(Held<const Dataset> dataset, Options o)
     : impl_(std::make_unique<Impl>(std::move(dataset), std::move(o))) {}
 DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;

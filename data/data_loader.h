@@ -13,21 +13,6 @@
 
 namespace tandem::data {
 
-/// PyTorch's names and defaults. Options that exclude each other throw Error at construction, as there.
-struct DataLoaderOptions {
-  int64_t batch_size = 1;
-  bool shuffle = false;        // a RandomSampler; not with `sampler`
-  Held<Sampler> sampler = {};  // default: SequentialSampler
-  int num_workers = 0;         // threads, kept over epochs; 0: batches are made by the caller
-  bool drop_last = false;
-  std::optional<int> prefetch_factor = {};  // batches made ahead per worker; default 2; only with workers
-  /// Of shuffling and augmentation. Without it both draw from the thread's generator at the start of each epoch, in
-  /// PyTorch's order: after the same manual_seed the batches are PyTorch's.
-  std::optional<uint64_t> seed = {};
-  /// Applied to the inputs of a batch, on bytes where the dataset has them.
-  Transform transform = {};
-};
-
 /// Where a loader stands. Saved between two batches and given to the same loader in another run, it makes the remaining
 /// batches the same.
 struct DataLoaderState {
@@ -40,8 +25,24 @@ struct DataLoaderState {
 /// fine. For one thread at a time.
 class TANDEM_API DataLoader {
  public:
+  /// PyTorch's names and defaults. Options that exclude each other throw Error at construction, as there.
+  struct Options {
+    int64_t batch_size = 1;
+    bool shuffle = false;        // a RandomSampler; not with `sampler`
+    Held<Sampler> sampler = {};  // default: SequentialSampler
+    int num_workers = 0;         // threads, kept over epochs; 0: batches are made by the caller
+    bool drop_last = false;
+    std::optional<int> prefetch_factor = {};  // batches made ahead per worker; default 2; only with workers
+    /// Of shuffling and augmentation. Without it both draw from the thread's generator at the start of each epoch, in
+    /// PyTorch's order: after the same manual_seed the batches are PyTorch's.
+    std::optional<uint64_t> seed = {};
+    /// Applied to the inputs of a batch, on bytes where the dataset has them.
+    Transform transform = {};
+  };
+
   /// A dataset or sampler given as an lvalue must outlive the loader. Throws Error for options that make no sense.
-  explicit DataLoader(Held<const Dataset> dataset, DataLoaderOptions o = {});
+  explicit DataLoader(Held<const Dataset> dataset) : DataLoader(std::move(dataset), Options()) {}
+  DataLoader(Held<const Dataset> dataset, Options o);
   ~DataLoader();
   DataLoader(DataLoader&&) noexcept;
   DataLoader& operator=(DataLoader&&) noexcept;

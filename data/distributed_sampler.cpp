@@ -5,14 +5,14 @@
 namespace tandem::data {
 namespace {
 
-int64_t share_of(int64_t n, const DistributedSamplerOptions& o) {
+int64_t share_of(int64_t n, const DistributedSampler::Options& o) {
   if (!o.pad) return (n - o.rank + o.num_replicas - 1) / o.num_replicas;
   return o.drop_last ? n / o.num_replicas : (n + o.num_replicas - 1) / o.num_replicas;
 }
 
 }  // namespace
 
-DistributedSampler::DistributedSampler(int64_t n, DistributedSamplerOptions o) : Sampler(o.seed), n_(n), o_(o) {
+DistributedSampler::DistributedSampler(int64_t n, Options o) : Sampler(o.seed), n_(n), o_(o) {
   check(n > 0, "[DistributedSampler] of ", n, " items");
   check(o.num_replicas >= 1 && o.rank >= 0 && o.rank < o.num_replicas, "[DistributedSampler] rank ", o.rank, " of ",
         o.num_replicas, " replicas");

@@ -53,7 +53,7 @@ Tensor like_cifar10(const Tensor& x) {
   return y;
 }
 
-ByteImages read(const fs::path& root, const FashionMNISTOptions& o) {
+ByteImages read(const fs::path& root, const FashionMNIST::Options& o) {
   const Names names = file_names(o.train);
   const fs::path image_file = find_or_throw(root, names.images), label_file = find_or_throw(root, names.labels);
   const Tensor images = read_idx(image_file, 3), labels = read_idx(label_file, 1);
@@ -81,6 +81,6 @@ bool has_fashion_mnist(const fs::path& root, bool train) {
   return find(root, names.images) && find(root, names.labels);
 }
 
-FashionMNIST::FashionMNIST(const fs::path& root, FashionMNISTOptions o) : ImageDataset(read(root, o)) {}
+FashionMNIST::FashionMNIST(const fs::path& root, Options o) : ImageDataset(read(root, o)) {}
 
 }  // namespace tandem::data

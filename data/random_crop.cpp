@@ -2,7 +2,7 @@
 
 namespace tandem::data {
 
-RandomCrop::RandomCrop(int64_t height, int64_t width, RandomCropOptions o) : height_(height), width_(width), o_(o) {
+RandomCrop::RandomCrop(int64_t height, int64_t width, Options o) : height_(height), width_(width), o_(o) {
   check(height > 0 && width > 0 && o.padding >= 0, "[RandomCrop] of ", height, "x", width, " with padding ", o.padding);
 }
 

@@ -43,8 +43,7 @@ std::vector<int64_t> SequentialSampler::order(uint64_t, int64_t) const {
   return order;
 }
 
-RandomSampler::RandomSampler(int64_t n, RandomSamplerOptions o)
-    : Sampler(o.seed.value_or(0)), n_(n), seeded_(o.seed.has_value()) {
+RandomSampler::RandomSampler(int64_t n, Options o) : Sampler(o.seed.value_or(0)), n_(n), seeded_(o.seed.has_value()) {
   check(n > 0, "[RandomSampler] of ", n, " items");
 }
 

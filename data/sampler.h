@@ -65,17 +65,18 @@ class TANDEM_API SequentialSampler : public Sampler {
   int64_t n_;
 };
 
-struct RandomSamplerOptions {
-  /// With a seed, epoch e is the permutation of a generator seeded with seed + e (as DistributedSampler's). Without
-  /// one, each epoch draws its seed from the thread's generator: PyTorch's order after the same manual_seed.
-  std::optional<uint64_t> seed = {};
-};
-
 /// A new permutation of 0..n-1 in each epoch (torch.utils.data.RandomSampler without replacement).
 class TANDEM_API RandomSampler : public Sampler {
  public:
+  struct Options {
+    /// With a seed, epoch e is the permutation of a generator seeded with seed + e (as DistributedSampler's). Without
+    /// one, each epoch draws its seed from the thread's generator: PyTorch's order after the same manual_seed.
+    std::optional<uint64_t> seed = {};
+  };
+
   /// Throws Error unless n is positive.
-  explicit RandomSampler(int64_t n, RandomSamplerOptions o = {});
+  explicit RandomSampler(int64_t n) : RandomSampler(n, Options()) {}
+  RandomSampler(int64_t n, Options o);
   int64_t size() const override { return n_; }
   std::vector<int64_t> order(uint64_t seed, int64_t epoch) const override;
   uint64_t epoch_seed(Generator& g) const override;

@@ -33,7 +33,7 @@ class RandomBytes {
 };
 
 // Random corners of kGrid x kGrid cells, with straight lines between them, in whole numbers.
-std::vector<uint8_t> pattern(const SyntheticOptions& o, int64_t label) {
+std::vector<uint8_t> pattern(const Synthetic::Options& o, int64_t label) {
   const int64_t h = o.height + 2 * kMargin, w = o.width + 2 * kMargin, side = kGrid + 1;
   RandomBytes random(o.seed, patterns, label);
   std::vector<uint8_t> p;
@@ -53,7 +53,7 @@ std::vector<uint8_t> pattern(const SyntheticOptions& o, int64_t label) {
   return p;
 }
 
-ByteImages make(const SyntheticOptions& o) {
+ByteImages make(const Synthetic::Options& o) {
   check(o.size >= 0 && o.classes >= 1 && o.classes <= 1000 && o.channels >= 1 && o.height >= 1 && o.width >= 1 &&
             o.noise >= 0 && o.noise <= 255,
         "[Synthetic] ", o.size, " images of ", o.channels, "x", o.height, "x", o.width, ", ", o.classes,
@@ -86,6 +86,6 @@ ByteImages make(const SyntheticOptions& o) {
 
 }  // namespace
 
-Synthetic::Synthetic(SyntheticOptions o) : ImageDataset(make(o)) {}
+Synthetic::Synthetic(Options o) : ImageDataset(make(o)) {}
 
 }  // namespace tandem::data

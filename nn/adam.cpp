@@ -20,13 +20,11 @@ Adam::Adam(const char* name, bool decoupled)
       name_(name),
       decoupled_(decoupled) {}
 
-Adam::Adam(std::vector<Tensor> params, AdamOptions o) : Adam("Adam", false) { add_param_group(std::move(params), o); }
+Adam::Adam(std::vector<Tensor> params, Options o) : Adam("Adam", false) { add_param_group(std::move(params), o); }
 
-AdamW::AdamW(std::vector<Tensor> params, AdamWOptions o) : Adam("AdamW", true) {
-  add_param_group(std::move(params), o);
-}
+AdamW::AdamW(std::vector<Tensor> params, Options o) : Adam("AdamW", true) { add_param_group(std::move(params), o); }
 
-void AdamW::add_param_group(std::vector<Tensor> params, AdamWOptions o) {
+void AdamW::add_param_group(std::vector<Tensor> params, Options o) {
   Adam::add_param_group(std::move(params), {.lr = o.lr,
                                             .betas = o.betas,
                                             .eps = o.eps,
@@ -35,7 +33,7 @@ void AdamW::add_param_group(std::vector<Tensor> params, AdamWOptions o) {
                                             .maximize = o.maximize});
 }
 
-void Adam::add_param_group(std::vector<Tensor> params, AdamOptions o) {
+void Adam::add_param_group(std::vector<Tensor> params, Options o) {
   check(o.lr >= 0, "[", name_, "] lr is ", o.lr, ", and may not be negative");
   check(o.eps >= 0, "[", name_, "] eps is ", o.eps, ", and may not be negative");
   check(o.weight_decay >= 0, "[", name_, "] weight_decay is ", o.weight_decay, ", and may not be negative");

@@ -6,24 +6,6 @@
 
 namespace tandem::nn {
 
-struct AdamOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;
-  bool amsgrad = false;
-  bool maximize = false;
-};
-
-struct AdamWOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;
-  bool amsgrad = false;
-  bool maximize = false;
-};
-
 struct TANDEM_API AdamGroup final : ParamGroup {
   std::array<double, 2> betas = {};
   double eps = 0;
@@ -40,11 +22,21 @@ struct TANDEM_API AdamGroup final : ParamGroup {
 ///     p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 class TANDEM_API Adam : public Optimizer {
  public:
+  struct Options {
+    double lr = 1e-3;
+    std::array<double, 2> betas = {0.9, 0.999};
+    double eps = 1e-8;
+    double weight_decay = 0;
+    bool amsgrad = false;
+    bool maximize = false;
+  };
+
   /// Throws Error for a negative lr, eps or weight decay, a beta outside [0, 1), and for parameters that Optimizer does
   /// not take.
-  explicit Adam(std::vector<Tensor> params, AdamOptions options = {});
+  explicit Adam(std::vector<Tensor> params) : Adam(std::move(params), Options()) {}
+  Adam(std::vector<Tensor> params, Options options);
   /// One more group, with options of its own (torch.optim.Optimizer.add_param_group).
-  void add_param_group(std::vector<Tensor> params, AdamOptions options);
+  void add_param_group(std::vector<Tensor> params, Options options);
 
   auto param_groups() {
     return groups_ | std::views::transform([](auto& g) -> AdamGroup& { return static_cast<AdamGroup&>(*g); });
@@ -64,9 +56,19 @@ class TANDEM_API Adam : public Optimizer {
 /// Adam whose weight decay stays out of the gradient: p *= 1 - lr * weight_decay comes first.
 class TANDEM_API AdamW final : public Adam {
  public:
+  struct Options {
+    double lr = 1e-3;
+    std::array<double, 2> betas = {0.9, 0.999};
+    double eps = 1e-8;
+    double weight_decay = 1e-2;
+    bool amsgrad = false;
+    bool maximize = false;
+  };
+
   /// Throws as Adam does.
-  explicit AdamW(std::vector<Tensor> params, AdamWOptions options = {});
-  void add_param_group(std::vector<Tensor> params, AdamWOptions options);
+  explicit AdamW(std::vector<Tensor> params) : AdamW(std::move(params), Options()) {}
+  AdamW(std::vector<Tensor> params, Options options);
+  void add_param_group(std::vector<Tensor> params, Options options);
 };
 
 }  // namespace tandem::nn

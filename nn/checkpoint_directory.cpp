@@ -68,7 +68,7 @@ void remove(const std::string& path) {
 
 }  // namespace
 
-CheckpointDirectory::CheckpointDirectory(std::string folder, CheckpointDirectoryOptions options)
+CheckpointDirectory::CheckpointDirectory(std::string folder, Options options)
     : folder_(std::move(folder)), options_(options) {
   check(options_.keep_last >= 0, "[CheckpointDirectory] keep_last is ", options_.keep_last);
   if (options_.existing == Existing::keep) {

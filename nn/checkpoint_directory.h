@@ -11,20 +11,21 @@ enum class Existing : uint8_t {
   replace,  // its first save removes them all
 };
 
-struct CheckpointDirectoryOptions {
-  int keep_last = 3;  // 0 keeps all
-  bool keep_best = true;
-  bool higher_is_better = true;
-  Existing existing = Existing::refuse;
-  std::optional<int64_t> resumed_step = {};  // with Existing::keep: what came later is not this run's past
-};
-
 /// Writes `step-00001200.safetensors` and `best.safetensors`. One process writes to a folder.
 class TANDEM_API CheckpointDirectory {
  public:
+  struct Options {
+    int keep_last = 3;  // 0 keeps all
+    bool keep_best = true;
+    bool higher_is_better = true;
+    Existing existing = Existing::refuse;
+    std::optional<int64_t> resumed_step = {};  // with Existing::keep: what came later is not this run's past
+  };
+
   /// Makes the folder, and clears away what a killed run left half written. Throws IoError where that can't be done,
   /// and with Existing::refuse where checkpoints are there; Error where Existing::keep comes without a resumed_step.
-  explicit CheckpointDirectory(std::string folder, CheckpointDirectoryOptions options = {});
+  explicit CheckpointDirectory(std::string folder) : CheckpointDirectory(std::move(folder), Options()) {}
+  CheckpointDirectory(std::string folder, Options options);
 
   /// Saves under the number of `from.progress->global_step`. A metric better than `progress->best_metric` (a NaN never
   /// is) becomes it, and the same state is also the best checkpoint. What is no longer to be kept is removed once the
@@ -37,7 +38,7 @@ class TANDEM_API CheckpointDirectory {
   void remove_superseded(int64_t step, bool best_is_new);
 
   std::string folder_;
-  CheckpointDirectoryOptions options_;
+  Options options_;
   int64_t own_until_ = -1;  // what is there of later steps is of another history
 };
 

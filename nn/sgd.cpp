@@ -12,12 +12,12 @@ std::vector<ParamGroup::Option> SGDGroup::options() {
   return list;
 }
 
-SGD::SGD(std::vector<Tensor> params, SGDOptions o)
+SGD::SGD(std::vector<Tensor> params, Options o)
     : Optimizer({.name = "SGD", .state_names = {"momentum_buffer"}, .options = kSgdOptions}) {
   add_param_group(std::move(params), o);
 }
 
-void SGD::add_param_group(std::vector<Tensor> params, SGDOptions o) {
+void SGD::add_param_group(std::vector<Tensor> params, Options o) {
   check(o.lr >= 0, "[SGD] lr is ", o.lr, ", and may not be negative");
   check(o.momentum >= 0, "[SGD] momentum is ", o.momentum, ", and may not be negative");
   check(o.weight_decay >= 0, "[SGD] weight_decay is ", o.weight_decay, ", and may not be negative");

@@ -4,15 +4,6 @@
 
 namespace tandem::nn {
 
-struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0;
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  bool maximize = false;
-};
-
 struct TANDEM_API SGDGroup final : ParamGroup {
   double momentum = 0, dampening = 0;
   bool nesterov = false;
@@ -27,11 +18,21 @@ struct TANDEM_API SGDGroup final : ParamGroup {
 ///     p -= lr * (nesterov ? g + momentum * buf : buf)
 class TANDEM_API SGD final : public Optimizer {
  public:
+  struct Options {
+    double lr = 1e-3;
+    double momentum = 0;
+    double dampening = 0;
+    double weight_decay = 0;
+    bool nesterov = false;
+    bool maximize = false;
+  };
+
   /// Throws Error for a negative lr, momentum or weight decay, for nesterov without momentum or with dampening, and for
   /// parameters that Optimizer does not take.
-  explicit SGD(std::vector<Tensor> params, SGDOptions options = {});
+  explicit SGD(std::vector<Tensor> params) : SGD(std::move(params), Options()) {}
+  SGD(std::vector<Tensor> params, Options options);
   /// One more group, with options of its own (torch.optim.Optimizer.add_param_group).
-  void add_param_group(std::vector<Tensor> params, SGDOptions options);
+  void add_param_group(std::vector<Tensor> params, Options options);
 
   auto param_groups() {
     return groups_ | std::views::transform([](auto& g) -> SGDGroup& { return static_cast<SGDGroup&>(*g); });

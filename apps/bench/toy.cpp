@@ -57,8 +57,8 @@ double mlp() {
 
 int toy(bool json) {
   set_num_threads(1);
-  nlohmann::ordered_json r = {{"linear_sgd", linear<nn::SGD>(nn::SGDOptions{.lr = 0.01})},
-                              {"linear_adam", linear<nn::Adam>(nn::AdamOptions{.lr = 0.01})},
+  nlohmann::ordered_json r = {{"linear_sgd", linear<nn::SGD>(nn::SGD::Options{.lr = 0.01})},
+                              {"linear_adam", linear<nn::Adam>(nn::Adam::Options{.lr = 0.01})},
                               {"mlp_sgd_mom", mlp()}};
   if (json) {
     std::cout << r.dump() << '\n';

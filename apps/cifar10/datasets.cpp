@@ -24,7 +24,7 @@ Datasets of_parts(std::string name, std::string why, Parts parts, const Open& op
 
 Datasets cifar10(const fs::path& root, Parts parts, bool download, std::string why,
                  const std::function<void(const std::string&)>& say) {
-  data::CIFAR10Options o{.download = download};
+  data::CIFAR10::Options o{.download = download};
   auto shown = std::chrono::steady_clock::now();
   o.progress = [&](const data::DownloadProgress& p) {
     auto now = std::chrono::steady_clock::now();
@@ -42,14 +42,15 @@ Datasets cifar10(const fs::path& root, Parts parts, bool download, std::string w
 Datasets fashion_mnist(const fs::path& root, Parts parts, std::string why) {
   // Grey 28x28, as the networks take it: a frame of 2, three equal channels.
   auto part = [&](bool train) {
-    return std::make_shared<data::FashionMNIST>(root, data::FashionMNISTOptions{.train = train, .like_cifar10 = true});
+    return std::make_shared<data::FashionMNIST>(root,
+                                                data::FashionMNIST::Options{.train = train, .like_cifar10 = true});
   };
   return of_parts("fashion-mnist", std::move(why), parts, part, names(data::kFashionMnistClasses));
 }
 
 Datasets synthetic(Parts parts, std::string why) {
   auto part = [&](bool train) {
-    return std::make_shared<data::Synthetic>(data::SyntheticOptions{.size = train ? 10000 : 2000, .train = train});
+    return std::make_shared<data::Synthetic>(data::Synthetic::Options{.size = train ? 10000 : 2000, .train = train});
   };
   std::vector<std::string> classes;
   for (int i = 0; i < 10; ++i) classes.push_back(message("pattern ", i));

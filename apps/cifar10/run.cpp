@@ -16,7 +16,7 @@ std::unique_ptr<nn::Module> seeded_net(const TrainOptions& o, Device device) {
   return net;
 }
 
-data::DataLoaderOptions loader_options(const TrainOptions& o) {
+data::DataLoader::Options loader_options(const TrainOptions& o) {
   return {.batch_size = o.batch_size,
           .shuffle = true,
           .num_workers = o.workers,

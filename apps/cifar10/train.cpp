@@ -71,9 +71,9 @@ class Training {
     return from.has_value();
   }
 
-  nn::CheckpointDirectoryOptions directory_options(const std::optional<ResumePoint>& from) const {
-    nn::CheckpointDirectoryOptions d{.keep_last = o_.keep,
-                                     .existing = o_.force ? nn::Existing::replace : nn::Existing::refuse};
+  nn::CheckpointDirectory::Options directory_options(const std::optional<ResumePoint>& from) const {
+    nn::CheckpointDirectory::Options d{.keep_last = o_.keep,
+                                       .existing = o_.force ? nn::Existing::replace : nn::Existing::refuse};
     if (from && from->own_folder) {
       d.existing = nn::Existing::keep;
       d.resumed_step = run_.progress.global_step;

@@ -58,7 +58,7 @@ TEST_CASE("a loader's state continues in mid-epoch with the same batches") {
         CAPTURE(seeded);
         CAPTURE(workers);
         CAPTURE(stop);
-        DataLoaderOptions o{
+        DataLoader::Options o{
             .batch_size = 4, .shuffle = true, .num_workers = workers, .seed = {}, .transform = augmentation()};
         if (seeded) o.seed = 6;
         manual_seed(test_seed());

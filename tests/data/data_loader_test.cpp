@@ -85,7 +85,7 @@ TEST_CASE("batches are the same with 0, 1 and 8 workers, whatever is random") {
         CAPTURE(workers);
         CAPTURE(seeded);
         manual_seed(test_seed());
-        DataLoaderOptions o{
+        DataLoader::Options o{
             .batch_size = 4, .shuffle = true, .num_workers = workers, .seed = {}, .transform = c.transform};
         if (seeded) o.seed = test_seed() + 3;
         DataLoader loader(c.set, o);
@@ -113,7 +113,7 @@ TEST_CASE("a batch of bytes comes out of one pass, channels-last, with its label
 
 TEST_CASE("what a sample looks like does not depend on who else is in the batch") {
   const ImageDataset images = random_images(12);
-  auto sample = [&](DataLoaderOptions o, int64_t wanted) {
+  auto sample = [&](DataLoader::Options o, int64_t wanted) {
     o.seed = 8;
     o.transform = augmentation();
     DataLoader loader(images, o);

@@ -52,7 +52,7 @@ TEST_CASE("with a seed a RandomSampler's order depends on seed and epoch alone")
 TEST_CASE("a sampler's position can be saved and restored") {
   for (bool seeded : {true, false}) {
     CAPTURE(seeded);
-    RandomSamplerOptions o;
+    RandomSampler::Options o;
     if (seeded) o.seed = 11;
     manual_seed(5);
     RandomSampler s(20, o);

@@ -38,9 +38,9 @@ TEST_CASE("synthetic images are the same bytes everywhere, by seed and split") {
 }
 
 TEST_CASE("the class of a synthetic image can be told from others of it, not from chance") {
-  const SyntheticOptions o{.size = 400, .classes = 5, .channels = 1, .height = 12, .width = 16};
+  const Synthetic::Options o{.size = 400, .classes = 5, .channels = 1, .height = 12, .width = 16};
   const Synthetic train(o);
-  SyntheticOptions held_out = o;
+  Synthetic::Options held_out = o;
   held_out.train = false;
   const Synthetic test(held_out);
   const int64_t pixels = 12 * 16;

@@ -79,7 +79,7 @@ nn::OneCycleLR::Options one_cycle_options(const json& args) {
 std::unique_ptr<nn::Optimizer> make_optimizer(const json& spec, std::vector<Tensor> parameters) {
   const std::string type = spec.at("type");
   if (type == "SGD") {
-    nn::SGDOptions o;
+    nn::SGD::Options o;
     read_common(spec, o)
         .read("momentum", o.momentum)
         .read("dampening", o.dampening)
@@ -87,8 +87,9 @@ std::unique_ptr<nn::Optimizer> make_optimizer(const json& spec, std::vector<Tens
         .done();
     return std::make_unique<nn::SGD>(std::move(parameters), o);
   }
-  if (type == "Adam") return std::make_unique<nn::Adam>(std::move(parameters), adam_options<nn::AdamOptions>(spec));
-  if (type == "AdamW") return std::make_unique<nn::AdamW>(std::move(parameters), adam_options<nn::AdamWOptions>(spec));
+  if (type == "Adam") return std::make_unique<nn::Adam>(std::move(parameters), adam_options<nn::Adam::Options>(spec));
+  if (type == "AdamW")
+    return std::make_unique<nn::AdamW>(std::move(parameters), adam_options<nn::AdamW::Options>(spec));
   throw Error("there is no optimizer " + type);
 }
 

@@ -18,7 +18,7 @@ Tensor parameter(const Dims& shape, Dtype t = Dtype::f64) {
 
 // torch.optim.Adam or AdamW on plain numbers.
 struct Plain {
-  nn::AdamOptions o;
+  nn::Adam::Options o;
   bool decoupled = false;
   std::vector<double> p;
   std::vector<double> m = {}, v = {}, largest = {};
@@ -45,12 +45,12 @@ struct Plain {
 
 template <class Optimizer, class Options>
 void compare(const Options& o, bool decoupled) {
-  const nn::AdamOptions plain_options{.lr = o.lr,
-                                      .betas = o.betas,
-                                      .eps = o.eps,
-                                      .weight_decay = o.weight_decay,
-                                      .amsgrad = o.amsgrad,
-                                      .maximize = o.maximize};
+  const nn::Adam::Options plain_options{.lr = o.lr,
+                                        .betas = o.betas,
+                                        .eps = o.eps,
+                                        .weight_decay = o.weight_decay,
+                                        .amsgrad = o.amsgrad,
+                                        .maximize = o.maximize};
   std::vector<Tensor> params{parameter({3, 4}), parameter({5}), parameter({2, 3, 2, 2})};
   std::vector<Plain> plain;
   for (auto& p : params) plain.push_back({.o = plain_options, .decoupled = decoupled, .p = p.to_vector<double>()});
@@ -72,15 +72,15 @@ void compare(const Options& o, bool decoupled) {
 }  // namespace
 
 TEST_CASE("Adam is torch.optim.Adam") {
-  compare<nn::Adam>(nn::AdamOptions{.lr = 0.1}, false);
-  compare<nn::Adam>(nn::AdamOptions{.lr = 0.1, .betas = {0.5, 0.9}, .eps = 0.1, .weight_decay = 0.1}, false);
-  compare<nn::Adam>(nn::AdamOptions{.lr = 0.1, .amsgrad = true}, false);
-  compare<nn::Adam>(nn::AdamOptions{.lr = 0.1, .weight_decay = 0.1, .maximize = true}, false);
+  compare<nn::Adam>(nn::Adam::Options{.lr = 0.1}, false);
+  compare<nn::Adam>(nn::Adam::Options{.lr = 0.1, .betas = {0.5, 0.9}, .eps = 0.1, .weight_decay = 0.1}, false);
+  compare<nn::Adam>(nn::Adam::Options{.lr = 0.1, .amsgrad = true}, false);
+  compare<nn::Adam>(nn::Adam::Options{.lr = 0.1, .weight_decay = 0.1, .maximize = true}, false);
 }
 
 TEST_CASE("AdamW is torch.optim.AdamW") {
-  compare<nn::AdamW>(nn::AdamWOptions{.lr = 0.1}, true);
-  compare<nn::AdamW>(nn::AdamWOptions{.lr = 0.1, .weight_decay = 0.5, .amsgrad = true}, true);
+  compare<nn::AdamW>(nn::AdamW::Options{.lr = 0.1}, true);
+  compare<nn::AdamW>(nn::AdamW::Options{.lr = 0.1, .weight_decay = 0.5, .amsgrad = true}, true);
 }
 
 TEST_CASE("Adam's state resumes bit for bit, counts of updates included") {
@@ -119,7 +119,7 @@ TEST_CASE("Adam's state resumes bit for bit, counts of updates included") {
 
 TEST_CASE("Adam refuses options that torch.optim.Adam refuses") {
   Tensor p = parameter({1});
-  auto message_of = [&](nn::AdamOptions o) { return error_of([&] { nn::Adam({p}, o); }); };
+  auto message_of = [&](nn::Adam::Options o) { return error_of([&] { nn::Adam({p}, o); }); };
   CHECK(message_of({.lr = -1}) == "[Adam] lr is -1, and may not be negative");
   CHECK(says(message_of({.betas = {1, 0.9}}), "betas are 1 and 0.9"));
   CHECK(says(message_of({.betas = {0.9, -1}}), "betas are 0.9 and -1"));

@@ -50,11 +50,11 @@ using MakeOptimizer = std::function<std::unique_ptr<nn::Optimizer>(std::vector<T
 using MakeScheduler = std::function<std::unique_ptr<nn::LRScheduler>(nn::Optimizer&)>;
 
 std::unique_ptr<nn::Optimizer> sgd(std::vector<Tensor> p) {
-  return std::make_unique<nn::SGD>(std::move(p),
-                                   nn::SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
+  return std::make_unique<nn::SGD>(
+      std::move(p), nn::SGD::Options{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
 }
 std::unique_ptr<nn::Optimizer> adam(std::vector<Tensor> p) {
-  return std::make_unique<nn::Adam>(std::move(p), nn::AdamOptions{.lr = 0.01, .amsgrad = true});
+  return std::make_unique<nn::Adam>(std::move(p), nn::Adam::Options{.lr = 0.01, .amsgrad = true});
 }
 std::unique_ptr<nn::LRScheduler> step_lr(nn::Optimizer& o) {
   return std::make_unique<nn::StepLR>(o, nn::StepLR::Options{.step_size = 2, .gamma = 0.5});

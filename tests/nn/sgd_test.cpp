@@ -16,7 +16,7 @@ Tensor parameter(const Dims& shape, Dtype t = Dtype::f64) {
 
 // torch.optim.SGD on plain numbers. A parameter without gradient is skipped.
 struct PlainSgd {
-  nn::SGDOptions o;
+  nn::SGD::Options o;
   std::vector<double> p, buffer = {};
   bool has_buffer = false;
   void step(const std::vector<double>& grad) {
@@ -36,12 +36,12 @@ struct PlainSgd {
 }  // namespace
 
 TEST_CASE("SGD is torch.optim.SGD, step after step, also where some gradients are absent") {
-  const nn::SGDOptions all[] = {{.lr = 0.1},
-                                {.lr = 0.1, .weight_decay = 0.01},
-                                {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01},
-                                {.lr = 0.1, .momentum = 0.9, .dampening = 0.3},
-                                {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
-                                {.lr = 0.1, .momentum = 0.9, .maximize = true}};
+  const nn::SGD::Options all[] = {{.lr = 0.1},
+                                  {.lr = 0.1, .weight_decay = 0.01},
+                                  {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01},
+                                  {.lr = 0.1, .momentum = 0.9, .dampening = 0.3},
+                                  {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
+                                  {.lr = 0.1, .momentum = 0.9, .maximize = true}};
   for (auto& o : all) {
     std::vector<Tensor> params{parameter({3, 4}), parameter({5}), parameter({2, 3, 2, 2})};
     std::vector<PlainSgd> plain;
@@ -99,7 +99,7 @@ TEST_CASE("groups have their own options, which may change between steps") {
 
 TEST_CASE("SGD refuses options that torch.optim.SGD refuses") {
   Tensor p = parameter({1});
-  auto message_of = [&](nn::SGDOptions o) { return error_of([&] { nn::SGD({p}, o); }); };
+  auto message_of = [&](nn::SGD::Options o) { return error_of([&] { nn::SGD({p}, o); }); };
   CHECK(message_of({.lr = -1}) == "[SGD] lr is -1, and may not be negative");
   CHECK(says(message_of({.momentum = -0.5}), "momentum is -0.5"));
   CHECK(says(message_of({.weight_decay = -0.5}), "weight_decay is -0.5"));
