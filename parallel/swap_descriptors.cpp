@@ -1,13 +1,12 @@
-#include <tandem/core/log.h>
-#include <tandem/parallel/random_bytes.h>
+#include <tandem/parallel/log_limiter.h>
 #include <tandem/parallel/swap_descriptors.h>
+#include <tandem/parallel/token.h>
 
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <list>
@@ -15,18 +14,19 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kNameBytes = 16, kSecretBytes = 32, kMaxCalls = 64;
+constexpr size_t kNameBytes = 32, kMaxCalls = 64;
 constexpr int kRetryMs = 5;
 
 // What a member puts into the address book. The name of its listener can be seen by every process of the machine, the
 // secret by members alone.
 struct Card {
-  std::string name, secret;
+  std::string name;  // hexadecimal
+  Nonce secret{};
 };
 
 // What travels with a descriptor.
 struct Greeting {
-  std::array<char, kSecretBytes> secret;
+  Nonce secret;
   int32_t member;
 };
 
@@ -119,20 +119,22 @@ class Swap {
 
   std::vector<Descriptor> run(AddressBook& book) {
     auto key = [&](int member) { return message("memory/", channel_.name, "/", member); };
-    const Card mine{random_bytes(kNameBytes), random_bytes(kSecretBytes)};
+    const Card mine{to_hex(make_nonce()).substr(0, kNameBytes), make_nonce()};
     listener_ = unix_socket();
     Address address(mine.name);
     check<CommError>(::bind(listener_.get(), address.get(), address.size) == 0 && ::listen(listener_.get(), 256) == 0,
                      "[shared memory] a unix socket: ", std::strerror(errno));
-    book.put(key(channel_.rank), mine.name + mine.secret);
+    book.put(key(channel_.rank), mine.name + std::string(mine.secret.begin(), mine.secret.end()));
     cards_.resize(size_t(size_));
     cards_[size_t(channel_.rank)] = mine;
     for (int r = 0; r < size_; ++r) {
       if (r == channel_.rank) continue;
       const std::string text = book.get(key(r), wait_);
-      check<CommError>(text.size() == kNameBytes + kSecretBytes, "[shared memory] member ", r, " of ", channel_.name,
-                       " has put ", text.size(), " bytes into the address book, expected ", kNameBytes + kSecretBytes);
-      cards_[size_t(r)] = {text.substr(0, kNameBytes), text.substr(kNameBytes)};
+      check<CommError>(text.size() == kNameBytes + sizeof(Nonce), "[shared memory] member ", r, " of ", channel_.name,
+                       " has put ", text.size(), " bytes into the address book, expected ", kNameBytes + sizeof(Nonce));
+      Card& card = cards_[size_t(r)];
+      card.name = text.substr(0, kNameBytes);
+      std::copy(text.begin() + kNameBytes, text.end(), card.secret.begin());
     }
     for (int r = 0; r < channel_.rank; ++r) call(r);  // the higher one calls
     while (missing_ > 0) answer();
@@ -140,11 +142,7 @@ class Swap {
   }
 
  private:
-  Greeting greeting() const {
-    Greeting g{{}, channel_.rank};
-    std::memcpy(g.secret.data(), cards_[size_t(channel_.rank)].secret.data(), kSecretBytes);
-    return g;
-  }
+  Greeting greeting() const { return {cards_[size_t(channel_.rank)].secret, channel_.rank}; }
 
   void call(int member) {
     Call c{unix_socket(), member};
@@ -180,7 +178,7 @@ class Swap {
     Descriptor s(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!s) return;
     if (!same_user(s)) {
-      log(LogLevel::warning, "[shared memory] another user's process was turned away");
+      log_.warn("[shared memory] another user's process was turned away");
       return;
     }
     // Of those who call and say nothing the oldest goes.
@@ -195,10 +193,10 @@ class Swap {
     const int member = r.greeting.member;
     const bool known = r.whole && member >= 0 && member < size_ && member != channel_.rank &&
                        (c.expected < 0 ? member > channel_.rank : member == c.expected) && !given_[size_t(member)] &&
-                       cards_[size_t(member)].secret == std::string_view(r.greeting.secret.data(), kSecretBytes);
+                       same_proof(cards_[size_t(member)].secret, r.greeting.secret);
     if (c.expected >= 0 && !known) wait_.broken(c.expected, "it has closed its unix socket");
     if (!known) {
-      log(LogLevel::warning, "[shared memory] a process that is no member was turned away");
+      log_.warn("[shared memory] a process that is no member was turned away");
       return;
     }
     if (c.expected < 0 && !send(c.socket, greeting(), own_))
@@ -213,6 +211,7 @@ class Swap {
   const int size_;
   int missing_;
   Descriptor listener_;
+  LogLimiter log_;
   std::vector<Card> cards_;
   std::list<Call> calls_;
   std::vector<Descriptor> given_;

@@ -237,6 +237,7 @@ void check_mismatch(const MakeTransport& make) {
         std::vector<float> mine(n + (rank.rank() == 1 ? 1 : 0), float(rank.rank()));
         const auto before = mine;
         try {
+          rank.barrier();  // everyone is connected, else the news could come before
           rank.all_reduce(bytes_of(mine), {Dtype::f32, ReduceOp::sum});
         } catch (const CommError&) {
           untouched += mine == before;
