@@ -30,6 +30,12 @@ int num_threads() {
 #endif
 }
 
+void rest_threads() {
+#ifdef _OPENMP
+  omp_pause_resource(omp_pause_soft, omp_get_initial_device());
+#endif
+}
+
 namespace {
 
 // The k-th of `parts` ranges: cut at multiples of 16 elements where the ranges are long enough for vectors to matter.

@@ -11,6 +11,9 @@ namespace tandem {
 TANDEM_API void set_num_threads(int n);
 /// What set_num_threads said on this thread, else the cores of the process (or OMP_NUM_THREADS).
 TANDEM_API int num_threads();
+/// For a thread that is about to wait while others compute: ends its team, whose members would otherwise spin for a
+/// while on the cores that the others need. Its next parallel region makes a new one.
+TANDEM_API void rest_threads();
 
 namespace detail {
 TANDEM_API void parallel_for(int64_t n, int64_t grain, void (*f)(const void*, int64_t, int64_t), const void* closure);
