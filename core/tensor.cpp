@@ -8,6 +8,14 @@
 
 namespace tandem {
 
+namespace {
+// What stands for t in the calling thread's replica: outside of ops, too, it sees its own parameters and buffers.
+const Tensor& here(const Tensor& t) {
+  const Replica* r = context().replica;
+  return r ? twin(t, *r) : t;
+}
+}  // namespace
+
 TensorImpl::TensorImpl() = default;
 TensorImpl::~TensorImpl() = default;
 
@@ -29,7 +37,10 @@ void Tensor::throw_undefined() {
 Tensor Tensor::alias(const Dims& shape, const Dims& strides, int64_t offset) const {
   return Tensor(it().storage, shape, strides, it().dtype, offset);
 }
-Tensor Tensor::detach() const { return alias(it().shape, it().strides, it().offset); }
+Tensor Tensor::detach() const {
+  const Tensor& t = here(*this);
+  return t.alias(t.it().shape, t.it().strides, t.it().offset);
+}
 
 bool Tensor::unique() const {
   return p_.count() == 1 && it().storage.count() == 1 && it().storage->pool && it().storage->bytes &&
@@ -110,7 +121,8 @@ void Tensor::require_one_element() const {
 
 void Tensor::copy_out(void* to, Dtype dtype) const {
   if (numel() == 0) return;
-  Tensor host = device().is_cpu() ? *this : copy_of(*this, {.dtype = it().dtype, .device = cpu()});
+  const Tensor& t = here(*this);
+  Tensor host = t.device().is_cpu() ? t : copy_of(t, {.dtype = it().dtype, .device = cpu()});
   Tensor out = from_blob(to, shape(), {}, {.dtype = dtype, .device = host.device()});
   copy_into({out, 0}, host);
 }
