@@ -1,5 +1,6 @@
 #include <tandem/core/copy.h>
 #include <tandem/core/node.h>
+#include <tandem/core/replica.h>
 #include <tandem/nn/module.h>
 
 #include <algorithm>
@@ -142,9 +143,9 @@ void Module::requires_grad_(bool on) {
 
 namespace {
 
-void require_no_observer(const Tensor& t, const std::string& name) {
+void require_no_wrapper(const Tensor& t, const std::string& name) {
   Leaf* l = t.leaf();
-  check(!l || !l->observer, "[to] a data-parallel wrapper holds the gradient of ", name,
+  check((!l || !l->observer) && !t.impl()->twins, "[to] a data-parallel wrapper holds ", name,
         ": move or convert the module before wrapping it");
 }
 
@@ -175,7 +176,7 @@ void convert_leaf(Leaf& l, const Tensor& t) {
 
 void Module::to(Device device) {
   require_device(device);
-  walk("", [](const std::string& name, const Entry& e) { require_no_observer(*e.tensor, name); });
+  walk("", [](const std::string& name, const Entry& e) { require_no_wrapper(*e.tensor, name); });
   walk("", [&](const std::string&, const Entry& e) {
     e.tensor->storage()->move_to(device);
     Leaf* l = e.tensor->leaf();
@@ -187,7 +188,7 @@ void Module::to(Device device) {
 
 void Module::to(Dtype dtype) {
   check<DtypeError>(is_floating(dtype), "[to] a module's parameters are floating, not ", dtype);
-  walk("", [](const std::string& name, const Entry& e) { require_no_observer(*e.tensor, name); });
+  walk("", [](const std::string& name, const Entry& e) { require_no_wrapper(*e.tensor, name); });
   walk("", [&](const std::string&, const Entry& e) {
     Tensor& t = *e.tensor;
     if (!is_floating(t.dtype()) || t.dtype() == dtype) return;

@@ -65,12 +65,11 @@ class TANDEM_API Module {
   bool is_training() const { return training_; }
 
   /// Moves parameters, gradients and buffers, in place: every handle of theirs follows, an optimizer's state at its
-  /// next step. Throws DeviceError where there is no such device, Error once a data-parallel wrapper holds the
-  /// gradients.
+  /// next step. Throws DeviceError where there is no such device, Error once a data-parallel wrapper holds them.
   void to(Device device);
   /// Converts the floating parameters, their gradients and the floating buffers, in place: every handle follows, views
   /// and detached tensors keep the old values. Throws DtypeError for a dtype that is not floating, Error once a
-  /// data-parallel wrapper holds the gradients.
+  /// data-parallel wrapper holds them.
   void to(Dtype dtype);
   /// Calls fn with every module below this one, children before parents, and then with this one.
   void apply(const std::function<void(Module&)>& fn);
