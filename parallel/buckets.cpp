@@ -9,6 +9,32 @@ size_t bytes_of(const Leaf& l) { return size_t(l.meta.shape.numel()) * size_of(l
 
 bool same_kind(const Leaf& a, const Leaf& b) { return a.meta.dtype == b.meta.dtype && a.meta.device == b.meta.device; }
 
+// A window that nobody has used yet gets its first memory here, not some of its own before.
+Tensor window_without_memory(const Leaf& l) {
+  Ref<Storage> s = Storage::foreign(nullptr, bytes_of(l), l.meta.device, {});
+  return Tensor(std::move(s), l.meta.shape, l.meta.strides, l.meta.dtype);
+}
+
+void lay_out_side_by_side(const std::vector<Leaf*>& leaves) {
+  std::vector<Leaf*> fresh;
+  std::vector<Storage*> parts;
+  std::vector<bool> keep;
+  for (Leaf* l : leaves) {
+    if (!l->window) {
+      l->window = window_without_memory(*l);
+      fresh.push_back(l);
+    }
+    parts.push_back(l->window.storage().get());
+    keep.push_back(l->written);
+  }
+  try {
+    lay_out(parts, keep);
+  } catch (...) {
+    for (Leaf* l : fresh) l->window = {};
+    throw;
+  }
+}
+
 }  // namespace
 
 Buckets::Buckets(const std::vector<Leaf*>& leaves, BucketLimits limits) : leaves_(leaves) {
@@ -54,17 +80,13 @@ void Buckets::lay_out_windows() {
   std::vector<bool> done(buckets_.size());
   for (size_t first = 0; first < buckets_.size(); ++first) {
     if (done[first]) continue;
-    std::vector<Storage*> parts;
-    std::vector<bool> keep;
+    std::vector<Leaf*> leaves;
     for (size_t b = first; b < buckets_.size(); ++b) {
       if (!same_kind(*buckets_[first].leaves[0], *buckets_[b].leaves[0])) continue;
       done[b] = true;
-      for (Leaf* l : buckets_[b].leaves) {
-        parts.push_back(l->ensure_window().storage().get());
-        keep.push_back(l->written);
-      }
+      leaves.insert(leaves.end(), buckets_[b].leaves.begin(), buckets_[b].leaves.end());
     }
-    lay_out(parts, keep);
+    lay_out_side_by_side(leaves);
   }
 }
 

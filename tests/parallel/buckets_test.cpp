@@ -77,6 +77,20 @@ TEST_CASE("gradients are windows of the flat tensor, whose gaps are zero") {
   CHECK(again[0].flat.raw() == at);  // the same order moves nothing
 }
 
+TEST_CASE("windows that are new take no memory but the block's, and none where there is not enough") {
+  set_cpu_devices(4);
+  Parameters p;
+  for (int i = 0; i < 2; ++i) p.add(1 << 16, Dtype::f32, cpu(3));
+  reset_peak_memory_stats(cpu(3));
+  const size_t before = max_memory_allocated(cpu(3));
+  set_memory_limit(memory_reserved(cpu(3)), cpu(3));
+  CHECK_THROWS_AS(Buckets(p.leaves, {}), OutOfMemoryError);
+  set_memory_limit(0, cpu(3));
+  for (Leaf* l : p.leaves) CHECK_FALSE(l->window);
+  Buckets b(p.leaves, {});
+  CHECK(max_memory_allocated(cpu(3)) - before <= (2 * 4 << 16) + (64 << 10));
+}
+
 TEST_CASE("a bucket holds one dtype and one device, and buckets are numbered by their last leaf") {
   set_cpu_devices(2);
   Parameters p;
