@@ -1,0 +1,128 @@
+#include <tandem/core/autograd.h>
+#include <tandem/core/copy.h>
+#include <tandem/parallel/replica_gradients.h>
+
+#include <unordered_map>
+
+namespace tandem {
+
+ReplicaGradients::ReplicaGradients(ReplicaTwins& twins, BucketLimits limits) : twins_(twins), limits_(limits) {
+  for (size_t r = 0; r < twins.replicas(); ++r) {
+    observers_.push_back(std::make_unique<Observer>());
+    observers_.back()->gradients = this;
+  }
+}
+
+ReplicaGradients::~ReplicaGradients() = default;
+
+// -- the order --------------------------------------------------------------------------------------------------
+
+void ReplicaGradients::lay_out(std::span<const Tensor> results) {
+  std::vector<bool> listed(twins_.parameters().size());
+  std::vector<size_t> order;
+  auto list = [&](size_t parameter) {
+    if (!listed[parameter]) order.push_back(parameter);
+    listed[parameter] = true;
+  };
+  for (size_t r = 0; r < results.size(); ++r) {
+    std::unordered_map<const Leaf*, size_t> parameter_of;
+    for (size_t i = 0; i < listed.size(); ++i)
+      if (const Leaf* l = twins_.twin_leaf(r, i)) parameter_of[l] = i;
+    for (const Leaf* l : finish_order(results[r]))
+      if (auto found = parameter_of.find(l); found != parameter_of.end()) list(found->second);
+  }
+  for (size_t i = listed.size(); i--;)  // no replica has reached these
+    if (twins_.leaf(i)) list(i);
+
+  parameter_of_ = std::move(order);
+  tables_.clear();
+  for (size_t r = 0; r < twins_.replicas(); ++r) {
+    std::vector<Leaf*> leaves;
+    for (size_t i : parameter_of_) leaves.push_back(r ? twins_.twin_leaf(r, i) : twins_.leaf(i));
+    tables_.push_back(std::make_unique<Buckets>(leaves, limits_));
+  }
+  watch_leaves();
+  generation_ = twins_.generation();
+}
+
+void ReplicaGradients::watch_leaves() {
+  first_.clear();
+  for (size_t k = 0; k < parameter_of_.size(); ++k) {
+    first_.push_back(twins_.twin_leaf(0, parameter_of_[k]));
+    first_[k]->index = int(k);
+    for (size_t r = 0; r < twins_.replicas(); ++r)
+      twins_.twin_leaf(r, parameter_of_[k])->observer = observers_[r].get();
+  }
+}
+
+// -- a backward -------------------------------------------------------------------------------------------------
+
+void ReplicaGradients::open(Targets targets, int replicas) {
+  for (size_t k = 0; k < first_.size(); ++k) {
+    Out o = targets[parameter_of_[k]].out();
+    first_[k]->window = std::move(o.t);
+    first_[k]->written = o.beta != 0;
+  }
+  for (size_t r = 1; r < size_t(replicas); ++r)
+    for (Leaf* l : tables_[r]->leaves()) l->written = false;
+  tables_[0]->expect(replicas);
+  running_ = replicas;
+}
+
+void ReplicaGradients::backward(int replica, const Tensor& root, const Tensor& gradient, bool retain_graph) {
+  Observer& o = *observers_[size_t(replica)];
+  o.begun = false;
+  tandem::backward(std::span(&root, 1), std::span(&gradient, 1), {.retain_graph = retain_graph});
+  if (!o.begun) o.begin({});  // it has reached no parameter at all
+}
+
+void ReplicaGradients::Observer::begin(std::span<Leaf* const> leaves) {
+  begun = true;
+  std::vector<bool> reached(gradients->first_.size());
+  for (Leaf* l : leaves) reached[size_t(l->index)] = true;
+  for (size_t k = 0; k < reached.size(); ++k)  // this replica has nothing to add to these
+    if (!reached[k]) gradients->count_down(int(k));
+}
+
+void ReplicaGradients::count_down(int index) {
+  if (tables_[0]->count_down(index)) add_up(tables_[0]->bucket_of(index));
+}
+
+bool ReplicaGradients::is_flat(size_t bucket, size_t replica) const {
+  for (Leaf* original : (*tables_[0])[bucket].leaves) {
+    const auto k = size_t(original->index);
+    const bool in_window = first_[k]->window.storage() == original->window.storage();
+    if (!in_window || !first_[k]->written || !tables_[replica]->leaves()[k]->written) return false;
+  }
+  return true;
+}
+
+void ReplicaGradients::add_up(size_t bucket) {
+  for (size_t r = 1; r < size_t(running_); ++r) {
+    if (is_flat(bucket, r)) {
+      copy_into({(*tables_[0])[bucket].flat, 1}, (*tables_[r])[bucket].flat);
+      continue;
+    }
+    for (Leaf* l : (*tables_[r])[bucket].leaves) {
+      if (!l->written) continue;
+      Leaf& sum = *first_[size_t(l->index)];
+      copy_into({sum.window, sum.written ? 1.f : 0.f}, l->window);
+      sum.written = true;
+    }
+  }
+}
+
+void ReplicaGradients::close() {
+  for (size_t k = 0; k < first_.size(); ++k) {
+    Leaf& original = *twins_.leaf(parameter_of_[k]);
+    if (!first_[k]->written) {
+      if (original.hooks)
+        original.grad = {};
+      else
+        original.written = false;
+    }
+    first_[k]->window = {};
+  }
+}
+
+}  // namespace tandem
