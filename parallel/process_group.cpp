@@ -1,5 +1,9 @@
+#include <tandem/core/log.h>
+#include <tandem/parallel/connect_processes.h>
 #include <tandem/parallel/host_communicator.h>
+#include <tandem/parallel/join_group.h>
 #include <tandem/parallel/process_group_impl.h>
+#include <tandem/parallel/token.h>
 
 #include <algorithm>
 #include <numeric>
@@ -10,12 +14,42 @@ namespace {
 // Rank 0 may take this long in rank0_only: for ever, since its death is noticed otherwise.
 constexpr std::chrono::hours kForever{24 * 365};
 
+std::vector<int> all_ranks(int size) {
+  std::vector<int> all(static_cast<size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void require_backend(const std::string& backend) {
+  if (backend == "gloo") log(LogLevel::info, "[init_process_group] backend gloo: tandem's own, cpu, runs instead");
+  check(backend == "cpu" || backend == "gloo", "[init_process_group] backend '", backend,
+        "' is not in this build: cpu is");
+}
+
+std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
+  require_backend(o.backend);
+  const Rendezvous r = parse_init_method(o.init_method, o.rank, o.world_size, process_environment());
+  std::shared_ptr<StoreMembership> membership =
+      join_group(r, transport_factory(o.transport, token_from_environment()), o.timeout, o.timeout);
+  auto impl = std::make_unique<ProcessGroup::Impl>();
+  impl->local_rank = r.local_rank;
+  impl->local_size = r.local_world_size;
+  if (r.local_rank < 0 || r.local_world_size < 0) {  // nobody has said: those on this machine, in order
+    const auto machines = machines_of(*membership, membership->open("machines", all_ranks(r.world_size)));
+    const std::string& mine = machines[size_t(r.rank)];
+    impl->local_rank = int(std::count(machines.begin(), machines.begin() + r.rank, mine));
+    impl->local_size = int(std::count(machines.begin(), machines.end(), mine));
+  }
+  impl->membership = std::move(membership);
+  return impl;
+}
+
 }  // namespace
 
+ProcessGroup::ProcessGroup(const ProcessGroupOptions& options) : ProcessGroup(join(options)) {}
+
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
-  std::vector<int> all(static_cast<size_t>(size()));
-  std::iota(all.begin(), all.end(), 0);
-  impl_->communicator = open(all);
+  impl_->communicator = open(all_ranks(size()));
   impl_->outer = std::exchange(context().process_group, this);
 }
 
@@ -38,11 +72,7 @@ std::unique_ptr<Communicator> ProcessGroup::open(const std::vector<int>& ranks) 
   return std::make_unique<HostCommunicator>(impl_->membership, std::move(channel), std::move(transport));
 }
 
-std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
-  std::vector<int> all(static_cast<size_t>(size()));
-  std::iota(all.begin(), all.end(), 0);
-  return open(all);
-}
+std::unique_ptr<Communicator> ProcessGroup::new_communicator() { return open(all_ranks(size())); }
 
 std::unique_ptr<Communicator> ProcessGroup::new_group(const std::vector<int>& ranks) {
   check(std::is_sorted(ranks.begin(), ranks.end()) && std::adjacent_find(ranks.begin(), ranks.end()) == ranks.end() &&

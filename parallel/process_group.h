@@ -17,6 +17,8 @@ struct ProcessGroupOptions {
   int world_size = -1;
   /// Of a collective, and of the rendezvous.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  /// How processes exchange values: "auto" is shared memory ("shm") where all are on one machine, else "sockets".
+  std::string transport = "auto";
 };
 
 class TANDEM_API ProcessGroup {

@@ -1,0 +1,207 @@
+// ProcessGroup between processes: how they meet, what they compute, and what they hear when one of them ends.
+#include "tests/support/child.h"
+#include "tests/support/collective_cases.h"
+#include "tests/support/temporary_folder.h"
+
+#include <tandem/core/generator.h>
+#include <tandem/nn/linear.h>
+#include <tandem/ops/binary.h>
+#include <tandem/ops/random.h>
+#include <tandem/ops/reduce.h>
+#include <tandem/parallel/distributed_data_parallel.h>
+#include <tandem/parallel/process_group.h>
+#include <tandem/parallel/run_replicas.h>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+using namespace tandem;
+using namespace tandem::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* v = std::getenv(name);
+  return v ? v : "";
+}
+
+// This process is one of the ranks: where the group meets, and what to do there.
+ProcessGroupOptions from_environment() {
+  return {.init_method = "file://" + variable("TEST_MEETING"),
+          .rank = std::atoi(variable("TEST_RANK").c_str()),
+          .world_size = std::atoi(variable("TEST_WORLD").c_str()),
+          .timeout = 10s,
+          .transport = variable("TEST_TRANSPORT")};
+}
+
+std::vector<Child> start(const std::string& test_case, int n, const TemporaryFolder& tmp, const std::string& transport,
+                         std::map<std::string, std::string> more = {}) {
+  std::vector<Child> ranks;
+  for (int r = 0; r < n; ++r) {
+    more["TEST_MEETING"] = tmp / "meeting";
+    more["TEST_RANK"] = std::to_string(r);
+    more["TEST_WORLD"] = std::to_string(n);
+    more["TEST_TRANSPORT"] = transport;
+    more["TEST_FOLDER"] = tmp / "";
+    ranks.emplace_back(test_case, more);
+  }
+  return ranks;
+}
+
+void write(const std::string& name, const std::string& text) {
+  const std::string path = variable("TEST_FOLDER") + name;
+  std::ofstream(path + ".part") << text;
+  std::filesystem::rename(path + ".part", path);
+}
+
+std::string read(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("a rank that checks all collectives" * doctest::skip()) {
+  const auto o = from_environment();
+  auto group = init_process_group(o);
+  CHECK(&current_process_group() == &group);
+  CHECK(group.local_rank() == o.rank);
+  CHECK(group.local_size() == o.world_size);
+  check_collectives(group.communicator(), 20'000);
+  auto again = group.new_communicator();
+  Tensor x = full({70'000}, o.rank);
+  again->all_reduce(x);
+  CHECK(x.to_vector()[69'999] == o.world_size * (o.world_size - 1) / 2);
+  group.barrier();
+}
+
+TEST_CASE("collectives of processes, by shared memory and by sockets") {
+  for (const char* transport : {"auto", "shm", "sockets"})
+    for (int n : {1, 2, 3}) {
+      CAPTURE(transport);
+      CAPTURE(n);
+      TemporaryFolder tmp;
+      auto ranks = start("a rank that checks all collectives", n, tmp, transport);
+      for (auto& rank : ranks) CHECK(rank.wait() == 0);
+    }
+}
+
+namespace {
+
+// Bits of a few steps' gradients, which must not depend on how they were brought together.
+std::string train(int rank) {
+  std::string bits;
+  manual_seed(4);
+  nn::Linear net(40, 300);
+  DistributedDataParallel ddp(net, {.bucket_cap_mb = 0.01, .first_bucket_cap_mb = 0.001});
+  for (int step = 0; step < 3; ++step) {
+    net.zero_grad();
+    manual_seed(uint64_t(10 * step + rank));
+    Tensor x = randn({2 + rank, 40});
+    Tensor y = ddp(x);
+    mean(y * y).backward();
+    for (auto& p : net.parameters())
+      for (float v : p.grad().to_vector()) bits += message(std::bit_cast<uint32_t>(v), '\n');
+  }
+  return bits;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that trains" * doctest::skip()) {
+  const auto o = from_environment();
+  auto group = init_process_group(o);
+  write("bits" + std::to_string(o.rank), train(o.rank));
+}
+
+TEST_CASE("threads, shared memory and sockets give the same bits, at any number of ranks") {
+  for (int n : {2, 3}) {
+    std::string threads;
+    run_replicas(n, [&](int rank) {
+      const std::string bits = train(rank);
+      if (rank == 0) threads = bits;
+    });
+    REQUIRE(!threads.empty());
+    for (const char* transport : {"shm", "sockets"}) {
+      CAPTURE(transport);
+      TemporaryFolder tmp;
+      auto ranks = start("a rank that trains", n, tmp, transport);
+      for (auto& rank : ranks) CHECK(rank.wait() == 0);
+      for (int r = 0; r < n; ++r) CHECK(read(tmp / ("bits" + std::to_string(r))) == threads);
+    }
+  }
+}
+
+TEST_CASE("a rank that reduces until somebody ends" * doctest::skip()) {
+  const auto o = from_environment();
+  auto group = init_process_group(o);
+  Tensor x = zeros({100'000});
+  write("ready" + std::to_string(o.rank), "");
+  try {
+    for (;;) group.communicator().all_reduce(x, {.label = "a sum"});
+  } catch (const CommError& e) {
+    write("end" + std::to_string(o.rank), message(e.rank, ' ', e.what()));
+  }
+}
+
+TEST_CASE("the death of a process ends the others' collectives within a second, naming it") {
+  for (const char* transport : {"shm", "sockets"})
+    for (int victim : {0, 2}) {
+      CAPTURE(transport);
+      CAPTURE(victim);
+      TemporaryFolder tmp;
+      auto ranks = start("a rank that reduces until somebody ends", 3, tmp, transport);
+      const auto deadline = std::chrono::steady_clock::now() + 20s;
+      auto all_ready = [&] {
+        for (int r = 0; r < 3; ++r)
+          if (!std::filesystem::exists(tmp / ("ready" + std::to_string(r)))) return false;
+        return true;
+      };
+      while (!all_ready() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(5ms);
+      std::this_thread::sleep_for(30ms);
+      const auto killed = std::chrono::steady_clock::now();
+      ranks[size_t(victim)].signal(SIGKILL);
+      for (int r = 0; r < 3; ++r)
+        if (r != victim) CHECK(ranks[size_t(r)].wait() == 0);
+      const auto took = std::chrono::steady_clock::now() - killed;
+      CHECK(took < 10s);
+      MESSAGE(transport, " rank ", victim, " killed: all knew after ",
+              std::chrono::duration_cast<std::chrono::milliseconds>(took).count(), " ms");
+      for (int r = 0; r < 3; ++r) {
+        if (r == victim) continue;
+        const std::string end = read(tmp / ("end" + std::to_string(r)));
+        CAPTURE(end);
+        CHECK(end.starts_with(message(victim, ' ')));
+        CHECK(end.find(message("rank ", victim)) != std::string::npos);
+      }
+    }
+}
+
+TEST_CASE("what can't be joined says why") {
+  CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "smoke signals"}), doctest::Contains("cpu is"), Error);
+  CHECK_THROWS_WITH_AS(
+      ProcessGroup({.init_method = "tcp://127.0.0.1:0", .rank = 0, .world_size = 1, .transport = "pigeons"}),
+      doctest::Contains("auto, shm and sockets"), Error);
+  TemporaryFolder tmp;
+  CHECK_THROWS_WITH_AS(
+      ProcessGroup({.init_method = "file://" + (tmp / "m"), .rank = 0, .world_size = 2, .timeout = 200ms}),
+      doctest::Contains("1"), CommError);
+}
+
+TEST_CASE("a group of one, by an address of its own") {
+  for (int i = 0; i < 3; ++i) {
+    auto group = init_process_group({.init_method = "tcp://127.0.0.1:0", .rank = 0, .world_size = 1});
+    CHECK(group.size() == 1);
+    Tensor x = full({3}, 2);
+    group.communicator().all_reduce(x);
+    CHECK(x.to_vector() == std::vector<float>(3, 2));
+  }
+  CHECK(context().process_group == nullptr);
+}
