@@ -17,16 +17,6 @@
 
 namespace tandem {
 
-struct DataParallelOptions {
-  /// Of each replica's ops; 0: the constructing thread's number, shared out (at least 1).
-  int threads = 0;
-  /// Gradients are added up in buckets, while backward goes on; a bucket closes once it has that many bytes.
-  size_t first_bucket_bytes = size_t(1) << 20;
-  size_t bucket_bytes = size_t(25) << 20;
-  /// How long the replicas may take for one forward or backward.
-  std::chrono::milliseconds timeout = std::chrono::minutes(5);
-};
-
 /// The numbers are those of the module alone on the whole batch, but for what depends on a batch's other samples
 /// (batch norm works on each replica's share). Used by one thread at a time; several wrappers of different modules may
 /// be used side by side and in one graph.
@@ -39,14 +29,24 @@ struct DataParallelOptions {
 /// wrapped. After a missed deadline it must outlive the replica that is still at work, and can't be wrapped again.
 class TANDEM_API DataParallel {
  public:
-  using Options = DataParallelOptions;
+  struct Options {
+    /// Of each replica's ops; 0: the constructing thread's number, shared out (at least 1).
+    int threads = 0;
+    /// Gradients are added up in buckets, while backward goes on; a bucket closes once it has that many bytes.
+    size_t first_bucket_bytes = size_t(1) << 20;
+    size_t bucket_bytes = size_t(25) << 20;
+    /// How long the replicas may take for one forward or backward.
+    std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  };
   /// The mean loss of a replica's share, from its output and its part of the target, on its device.
   using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
   /// The module's tensors are on the first device, where outputs go, too. No devices: all of that kind, beginning with
   /// the module's. Throws DeviceError for a device that is given twice or does not exist, and for a module that is
   /// elsewhere; Error for one that is wrapped already.
-  explicit DataParallel(nn::Module& module, std::vector<Device> devices = {}, Options options = {});
+  explicit DataParallel(nn::Module& module, std::vector<Device> devices = {})
+      : DataParallel(module, std::move(devices), Options()) {}
+  DataParallel(nn::Module& module, std::vector<Device> devices, Options options);
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
