@@ -58,8 +58,8 @@ std::vector<size_t> DistributedDataParallel::bucket_bytes() const { return reduc
 
 // Buffers go after the step that changed them and not before the next forward: then they are alike on all ranks when a
 // checkpoint is written, and nothing that a graph has saved changes under it.
-// After the step that changed them and not before the next forward: then they are alike on all ranks when a checkpoint is
-// written, and nothing that a graph has saved changes under it.
+// After the step that changed them and not before the next forward: then they are alike on all ranks when a checkpoint
+// is written, and nothing that a graph has saved changes under it.
 void DistributedDataParallel::start_buffers() {
   if (!module_.is_training()) return;
   for (auto& [name, t] : buffers_)

@@ -44,9 +44,10 @@ struct DistributedDataParallelOptions {
 
 class TANDEM_API DistributedDataParallel {
  public:
+  using Options = DistributedDataParallelOptions;
   /// Collective. Throws CommError, on every rank, listing all differences where the ranks' modules are not the same.
   /// The module must outlive the wrapper, and may not be moved to another device or dtype while it lives.
-  explicit DistributedDataParallel(nn::Module& module, DistributedDataParallelOptions options = {});
+  explicit DistributedDataParallel(nn::Module& module, Options options = {});
   ~DistributedDataParallel();
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
@@ -89,7 +90,7 @@ class TANDEM_API DistributedDataParallel {
 
   nn::Module& module_;
   ProcessGroup& group_;
-  const DistributedDataParallelOptions options_;
+  const Options options_;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Reducer> reducer_;
   nn::NamedTensors buffers_;

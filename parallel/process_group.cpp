@@ -98,6 +98,16 @@ void ProcessGroup::rank0_only(const std::function<void()>& fn) {
   communicator().barrier({.label = "rank0_only", .timeout = kForever});
 }
 
+std::optional<int> launched_world_size() {
+  const auto r = launched_rendezvous(process_environment());
+  return r ? std::optional(r->world_size) : std::nullopt;
+}
+
+std::optional<int> launched_rank() {
+  const auto r = launched_rendezvous(process_environment());
+  return r ? std::optional(r->rank) : std::nullopt;
+}
+
 ProcessGroup& current_process_group() {
   check(context().process_group != nullptr,
         "[process_group] this thread is in no group: init_process_group makes it a rank of one, run_replicas starts "

@@ -4,6 +4,7 @@
 #include <tandem/parallel/communicator.h>
 
 #include <functional>
+#include <optional>
 
 namespace tandem {
 
@@ -23,6 +24,7 @@ struct ProcessGroupOptions {
 
 class TANDEM_API ProcessGroup {
  public:
+  using Options = ProcessGroupOptions;
   /// Joins the group and returns when all ranks are there; it is this thread's group (`context().process_group`) until
   /// it ends. Throws CommError naming the ranks that did not come.
   explicit ProcessGroup(const ProcessGroupOptions& options);
@@ -62,6 +64,11 @@ class TANDEM_API ProcessGroup {
 
 /// torch.distributed.init_process_group; the group ends with its scope.
 inline ProcessGroup init_process_group(const ProcessGroupOptions& options = {}) { return ProcessGroup(options); }
+
+/// How many processes a launcher (tandem-run, torchrun, srun, mpirun) has started together with this one, and which of
+/// them this is; nothing where none has. Throws Error where the environment contradicts itself.
+TANDEM_API std::optional<int> launched_world_size();
+TANDEM_API std::optional<int> launched_rank();
 
 /// This thread's group. Throws Error where it is in none.
 TANDEM_API ProcessGroup& current_process_group();

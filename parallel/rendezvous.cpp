@@ -228,4 +228,10 @@ Rendezvous parse_init_method(const std::string& init_method, int rank, int world
   return r;
 }
 
+std::optional<Rendezvous> launched_rendezvous(const Environment& environment) {
+  const bool slurm_step = environment("SLURM_PROCID") && environment("SLURM_STEP_ID");
+  if (!environment("RANK") && !environment("OMPI_COMM_WORLD_RANK") && !slurm_step) return {};
+  return parse_init_method("env://", -1, -1, environment);
+}
+
 }  // namespace tandem

@@ -32,6 +32,9 @@ struct Rendezvous {
 TANDEM_API Rendezvous parse_init_method(const std::string& init_method, int rank, int world_size,
                                         const Environment& environment);
 
+/// What env:// says, where a launcher has started this process; nothing otherwise.
+TANDEM_API std::optional<Rendezvous> launched_rendezvous(const Environment& environment);
+
 /// The first of a SLURM list of nodes: "gpu07" of "gpu[07-09,12],login".
 TANDEM_API std::string first_node(const std::string& list);
 /// How many tasks that node has: of "2(x3),1", 2 for nodes 0 to 2. -1 where the list says nothing of it.

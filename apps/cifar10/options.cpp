@@ -112,7 +112,10 @@ void add_train(CLI::App& app, TrainOptions& o) {
       ->capture_default_str()
       ->group("Training");
   app.add_option("--epochs", o.epochs)->check(CLI::PositiveNumber)->capture_default_str()->group("Training");
-  app.add_option("--batch-size", o.batch_size)->check(CLI::PositiveNumber)->capture_default_str()->group("Training");
+  app.add_option("--batch-size", o.batch_size, "of all replicas together")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group("Training");
   app.add_option("--lr", o.lr, "learning rate")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
@@ -128,6 +131,15 @@ void add_train(CLI::App& app, TrainOptions& o) {
       ->group("Training");
   app.add_option("--seed", o.seed, "of weights, order and augmentation")->capture_default_str()->group("Training");
   add_machine(app, o.machine);
+  app.add_option("--parallel", o.parallel,
+                 "dp: DataParallel; ddp: DistributedDataParallel, on threads or under tandem-run, srun, mpirun")
+      ->check(CLI::IsMember({"none", "dp", "ddp"}))
+      ->capture_default_str()
+      ->group("Machine");
+  app.add_option("--replicas", o.replicas, "how many train together; 0: one for each GPU or core")
+      ->check(CLI::Range(0, kMaxDevices))
+      ->capture_default_str()
+      ->group("Machine");
   app.add_option("--checkpoint", o.checkpoint, "folder of the run: checkpoints and metrics.jsonl")
       ->capture_default_str()
       ->group("Checkpoints");

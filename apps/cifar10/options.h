@@ -20,12 +20,14 @@ struct TrainOptions {
   std::string normalize = "half";  // half: mean and std 0.5; cifar10: that set's own
   std::string net = "net";
   int epochs = 10;
-  int batch_size = 128;
+  int batch_size = 128;  // of all replicas together
   double lr = 0.01, momentum = 0.9, weight_decay = 5e-4;
   std::string schedule = "none";  // none, step, cosine, onecycle
   uint64_t seed = 0;
   int workers = 1;
   MachineOptions machine;
+  std::string parallel = "none";            // none, dp, ddp
+  int replicas = 0;                         // 0: one for each GPU or core; or as many as a launcher has started
   std::string checkpoint = "runs/cifar10";  // a folder
   int save_every = 0;                       // steps; 0: at the end of each epoch
   int keep = 2;                             // the last k, beside the best

@@ -24,8 +24,8 @@ std::string duration(double s) {
   return format("%lld:%02lld:%02lld", n / 3600, n / 60 % 60, n % 60);
 }
 
-Progress::Progress(int epochs, int64_t images, int64_t done)
-    : terminal_(isatty(STDOUT_FILENO) != 0), epochs_(epochs), left_(images - done) {
+Progress::Progress(int epochs, int64_t images, int64_t done, bool speaks)
+    : terminal_(isatty(STDOUT_FILENO) != 0), speaks_(speaks), epochs_(epochs), left_(images - done) {
   restart_clock();
   shown_ = start_;
 }
@@ -44,6 +44,7 @@ void Progress::step(int epoch, int64_t batch, int64_t batches, int64_t images,
                     const std::function<double()>& mean_loss) {
   since_ += images;
   left_ -= images;
+  if (!speaks_) return;
   auto now = Clock::now();
   if (now - shown_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::milliseconds(10000))) return;
   shown_ = now;
@@ -62,6 +63,7 @@ void Progress::step(int epoch, int64_t batch, int64_t batches, int64_t images,
 }
 
 void Progress::line(const std::string& text) {
+  if (!speaks_) return;
   std::string padded = text;
   if (width_) {
     std::cout << '\r';

@@ -9,8 +9,8 @@ namespace tandem::cifar10 {
 
 class Progress {
  public:
-  /// `images`: of the whole run; `done`: of them already behind a resumed one.
-  Progress(int epochs, int64_t images, int64_t done);
+  /// `images`: of the whole run; `done`: of them already behind a resumed one. Only one that `speaks` prints anything.
+  Progress(int epochs, int64_t images, int64_t done, bool speaks);
   /// After a step. `mean_loss` is called where a line is due, and not otherwise: it waits for the device.
   void step(int epoch, int64_t batch, int64_t batches, int64_t images, const std::function<double()>& mean_loss);
   /// A line that stays.
@@ -35,7 +35,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   double seconds() const;
 
-  const bool terminal_;
+  const bool terminal_, speaks_;
   const int epochs_;
   int64_t left_, since_ = 0;
   const Clock::time_point made_ = Clock::now();

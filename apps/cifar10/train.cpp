@@ -29,14 +29,18 @@ std::string percent(double share) {
 
 class Training {
  public:
-  Training(const TrainOptions& o, const Datasets& sets, const std::optional<ResumePoint>& from)
+  Training(const TrainOptions& o, const Datasets& sets, const std::optional<ResumePoint>& from, const Team& team)
       : o_(o),
         sets_(sets),
-        run_(o, sets),
+        team_(team),
+        run_(o, sets, team),
         resumed_(resume(from)),
-        folder_(o.checkpoint, directory_options(from)),
-        metrics_((fs::path(o.checkpoint) / "metrics.jsonl").string(), from && from->own_folder),
-        progress_(o.epochs, o.epochs * run_.train_size(), run_.progress.epoch * run_.train_size() + run_.images()) {}
+        progress_(o.epochs, o.epochs * run_.train_size(), run_.progress.epoch * run_.train_size() + run_.images(),
+                  team.leads()) {
+    if (!team.leads()) return;
+    folder_.emplace(o.checkpoint, directory_options(from));
+    metrics_.emplace((fs::path(o.checkpoint) / "metrics.jsonl").string(), from && from->own_folder);
+  }
 
   int all() {
     log({{"event", resumed_ ? "resume" : "start"},
@@ -47,7 +51,10 @@ class Training {
          {"batch_size", o_.batch_size},
          {"lr", o_.lr},
          {"seed", o_.seed},
+         {"parallel", o_.parallel},
+         {"replicas", team_.group ? team_.size() : std::max<int>(1, int(team_.replicas.size()))},
          {"parameters", run_.net().num_parameters()}});
+    if (const std::string who = team_.describe(o_.batch_size); !who.empty()) progress_.line(who);
     progress_.restart_clock();
     while (run_.progress.epoch < o_.epochs)
       if (!epoch()) return interrupted();
@@ -56,17 +63,22 @@ class Training {
   }
 
  private:
-  void log(const Json& event) { metrics_.write(event.dump()); }
+  void log(const Json& event) {
+    if (metrics_) metrics_->write(event.dump());
+  }
+  void tell(const std::string& line) {
+    if (team_.leads()) say(line);
+  }
 
   bool resume(const std::optional<ResumePoint>& from) {
     if (from) {
       run_.require_same_options(from->options);
       nn::load_checkpoint(from->file, run_.state());
       run_.resume();
-      say(message("resumed from ", from->file, ": epoch ", run_.progress.epoch + 1, ", step ",
-                  run_.progress.global_step));
+      tell(message("resumed from ", from->file, ": epoch ", run_.progress.epoch + 1, ", step ",
+                   run_.progress.global_step));
     } else if (!o_.resume.empty()) {
-      say(message("nothing to resume in ", o_.checkpoint, ": starting anew"));
+      tell(message("nothing to resume in ", o_.checkpoint, ": starting anew"));
     }
     return from.has_value();
   }
@@ -85,12 +97,14 @@ class Training {
     const int64_t number = run_.progress.epoch + 1;
     while (int64_t images = run_.step()) {
       auto& p = run_.progress;
-      progress_.step(int(number), run_.batch(), run_.batches(), images, [&] { return run_.loss(); });
-      if (p.global_step % o_.log_every == 0)
-        log({{"event", "train"}, {"step", p.global_step}, {"epoch", number}, {"loss", run_.loss()}, {"lr", run_.lr()}});
+      progress_.step(int(number), run_.batch(), run_.batches(), images, [&] { return run_.own_loss(); });
+      if (p.global_step % o_.log_every == 0) {
+        const double loss = run_.loss();  // asked for on all ranks
+        log({{"event", "train"}, {"step", p.global_step}, {"epoch", number}, {"loss", loss}, {"lr", run_.lr()}});
+      }
       const bool last = run_.batch() == run_.batches();  // the end of the epoch saves by itself
       if (o_.save_every && p.global_step % o_.save_every == 0 && !last) save({});
-      if (Interrupt::requested() && !last) return false;
+      if (team_.any(Interrupt::requested()) && !last) return false;
     }
     const double rate = progress_.rate(), loss = run_.loss();
     double accuracy = 0;
@@ -111,13 +125,13 @@ class Training {
          {"test_accuracy", accuracy},
          {"images_s", rate}});
     progress_.restart_clock();
-    return !Interrupt::requested() || run_.progress.epoch >= o_.epochs;
+    return !team_.any(Interrupt::requested()) || run_.progress.epoch >= o_.epochs;
   }
 
   void save(std::optional<double> accuracy) {
     Progress::Pause pause(progress_);
     run_.note();
-    folder_.save(run_.state(), accuracy);
+    team_.lead([&] { folder_->save(run_.state(), accuracy); });
     log({{"event", "checkpoint"}, {"step", run_.progress.global_step}});
   }
 
@@ -136,28 +150,31 @@ class Training {
 
   const TrainOptions& o_;
   const Datasets& sets_;
+  const Team& team_;
   Run run_;
   bool resumed_;
-  nn::CheckpointDirectory folder_;
-  Metrics metrics_;
+  std::optional<nn::CheckpointDirectory> folder_;  // the leading rank's
+  std::optional<Metrics> metrics_;                 // the same
   Progress progress_;
-  Interrupt interrupt_;
 };
 
 }  // namespace
 
 int train(const TrainOptions& o) {
-  set_up(o.machine);
+  const Device device = set_up(o.machine);
   // Before data are fetched: a run that would refuse to start should do so at once.
   const auto from = find_resume_point(o);
   if (!o.force && !(from && from->own_folder))
     check<IoError>(!nn::latest_checkpoint(o.checkpoint), o.checkpoint,
                    " holds a run already: --resume auto goes on with it, --force starts anew over it, --checkpoint DIR "
                    "goes elsewhere");
-  Datasets sets = open_datasets(o.data, Parts::both, say);
-  say("data: " + sets.why);
-  Training training(o, sets, from);
-  return training.all();
+  const bool leads = process_leads(o);
+  Datasets sets = open_datasets(o.data, Parts::both, [&](const std::string& line) {
+    if (leads) say(line);
+  });
+  if (leads) say("data: " + sets.why);
+  Interrupt interrupt;
+  return run_team(o, device, [&](const Team& team) { return Training(o, sets, from, team).all(); });
 }
 
 }  // namespace tandem::cifar10

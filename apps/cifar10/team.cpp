@@ -1,0 +1,82 @@
+#include "apps/cifar10/team.h"
+
+#include <tandem/core/parallel_for.h>
+#include <tandem/parallel/run_replicas.h>
+
+#include <algorithm>
+
+namespace tandem::cifar10 {
+namespace {
+
+// How many there are to be: what was said, else one for each device, or each core of a CPU.
+int replicas_of(const TrainOptions& o, Device device) {
+  if (o.replicas) return o.replicas;
+  return device.is_cpu() ? num_threads() : device_count(device.kind);
+}
+
+}  // namespace
+
+std::vector<double> Team::sum(const std::vector<double>& mine) const {
+  if (size() == 1) return mine;
+  Tensor t = from_vector(mine, {int64_t(mine.size())}, {.device = cpu()});
+  group->communicator().all_reduce(t, {.label = "sums of the ranks"});
+  return t.to_vector<double>();
+}
+
+bool Team::any(bool mine) const {
+  if (size() == 1) return mine;
+  Tensor t = tensor({int32_t(mine)}, {.device = cpu()});
+  group->communicator().all_reduce(t, {.op = ReduceOp::max, .label = "whether to stop"});
+  return t.item<int32_t>() != 0;
+}
+
+void Team::lead(const std::function<void()>& fn) const {
+  if (group)
+    group->rank0_only(fn);
+  else
+    fn();
+}
+
+std::string Team::describe(int batch_size) const {
+  const auto n = group ? size_t(size()) : replicas.size();
+  if (n < 2) return {};
+  const auto whole = size_t(batch_size);
+  const size_t least = whole / n, most = (whole + n - 1) / n;
+  return message(n, group ? launched_world_size() ? " ranks as processes" : " ranks as threads" : " replicas",
+                 ": batches of ", whole, ", ", least, least == most ? "" : message(" or ", most), " each");
+}
+
+int run_team(const TrainOptions& o, Device device, const std::function<int(const Team&)>& train) {
+  if (o.parallel == "ddp") {
+    if (const auto launched = launched_world_size()) {
+      check(!o.replicas || o.replicas == *launched, "--replicas ", o.replicas, ", but the launcher has started ",
+            *launched, " processes");
+      auto group = init_process_group();
+      if (!device.is_cpu()) device.index = uint8_t(group.local_rank());
+      require_device(device);
+      return train({.group = &group, .device = device, .replicas = {}});
+    }
+    int code = 0;
+    DeviceGuard on(device);
+    run_replicas(replicas_of(o, device), [&](int rank) {
+      const int c = train({.group = &current_process_group(), .device = current_device(), .replicas = {}});
+      if (rank == 0) code = c;
+    });
+    return code;
+  }
+  check(launched_world_size().value_or(1) == 1, "this process is one of ", launched_world_size().value_or(1),
+        " that a launcher has started: --parallel ddp lets them train together");
+  Team team;
+  team.device = device;
+  if (o.parallel == "dp") {
+    const int n = replicas_of(o, device);
+    if (device.is_cpu()) set_cpu_devices(std::max(n, device_count(DeviceKind::cpu)));
+    for (int i = 0; i < n; ++i) team.replicas.push_back({device.kind, uint8_t(i)});
+    team.device = team.replicas[0];
+  }
+  return train(team);
+}
+
+bool process_leads(const TrainOptions& o) { return o.parallel != "ddp" || launched_rank().value_or(0) == 0; }
+
+}  // namespace tandem::cifar10

@@ -1,0 +1,106 @@
+// cifar10 train on several replicas: the same run, however many there are and whatever they are.
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+using namespace tandem::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// 2 epochs of 11 steps, the last one of 10 images.
+std::vector<std::string> run(const std::string& folder, const std::string& net, std::vector<std::string> more) {
+  std::vector<std::string> args = {
+      "train", "--dataset",    "synthetic", "--net", net,    "--epochs",    "2", "--limit-train", "330", "--limit-test",
+      "100",   "--batch-size", "32",        "--lr",  "0.05", "--log-every", "1", "--checkpoint",  folder};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::vector<double> losses(const std::string& folder) {
+  std::vector<double> all;
+  std::istringstream in(read_text(folder + "/metrics.jsonl"));
+  for (std::string line; std::getline(in, line);)
+    if (auto j = nlohmann::json::parse(line, nullptr, false); !j.is_discarded() && j.contains("loss"))
+      all.push_back(j["loss"]);
+  return all;
+}
+
+std::string last_checkpoint(const std::string& folder) {
+  std::string last;
+  for (auto& e : fs::directory_iterator(folder))
+    if (e.path().filename().string().starts_with("step-")) last = std::max(last, e.path().string());
+  return last;
+}
+
+void check_close(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-4));
+}
+
+}  // namespace
+
+TEST_CASE("cifar10 train --parallel: losses are those of one device") {
+  TemporaryFolder tmp;
+  REQUIRE(run_program("cifar10", run(tmp / "none", "mlp", {})).code == 0);
+  const auto alone = losses(tmp / "none");
+  REQUIRE(alone.size() == 24);  // a line a step, and one an epoch
+  const std::vector<std::vector<std::string>> ways = {{"--parallel", "dp", "--replicas", "2"},
+                                                      {"--parallel", "dp", "--replicas", "3"},
+                                                      {"--parallel", "ddp", "--replicas", "2"},
+                                                      {"--parallel", "ddp", "--replicas", "3"},
+                                                      {"--parallel", "ddp", "--replicas", "11"}};  // one has no part
+  for (auto& way : ways) {                                                                         // in the last batch
+    const std::string folder = tmp / (way[1] + way[3]);
+    Finished r = run_program("cifar10", run(folder, "mlp", way));
+    INFO(r.output);
+    CHECK(r.code == 0);
+    CHECK(r.output.find("batches of 32") != std::string::npos);
+    check_close(losses(folder), alone);
+  }
+}
+
+TEST_CASE("cifar10 train --parallel ddp: killed and resumed, it ends in the straight run's file; any number goes on") {
+  TemporaryFolder tmp;
+  const std::vector<std::string> two = {"--parallel", "ddp", "--replicas", "2", "--save-every", "2"};
+  REQUIRE(run_program("cifar10", run(tmp / "straight", "small", two)).code == 0);
+
+  auto resumed = two;
+  resumed.insert(resumed.end(), {"--resume", "auto"});
+  {
+    Program p("cifar10", run(tmp / "killed", "small", two));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (p.running() && std::chrono::steady_clock::now() < deadline &&
+           !(fs::exists(tmp / "killed") && !last_checkpoint(tmp / "killed").empty()))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    p.signal(SIGKILL);
+    p.wait();
+  }
+  REQUIRE(!last_checkpoint(tmp / "killed").empty());
+  fs::copy(tmp / "killed", tmp / "other", fs::copy_options::recursive);
+  Finished r = run_program("cifar10", run(tmp / "killed", "small", resumed));
+  INFO(r.output);
+  CHECK(r.code == 0);
+  CHECK(read_text(last_checkpoint(tmp / "killed")) == read_text(last_checkpoint(tmp / "straight")));
+
+  resumed[3] = std::string("3");
+  Finished o = run_program("cifar10", run(tmp / "other", "small", resumed));
+  INFO(o.output);
+  CHECK(o.code == 0);
+  CHECK(o.output.find("3 ranks as threads") != std::string::npos);
+}
+
+TEST_CASE("cifar10 train --parallel: what can't be") {
+  TemporaryFolder tmp;
+  Finished r = run_program("cifar10", run(tmp / "a", "mlp", {"--parallel", "ddp", "--replicas", "33"}));
+  CHECK(r.code == 1);
+  CHECK(r.output.find("a batch of 32 leaves nothing for some of 33 ranks") != std::string::npos);
+}
