@@ -4,8 +4,42 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
 using namespace tandem::test;
+
+namespace {
+
+// An environment variable of the programs that a test starts.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+// CIFAR-10's training files, whose images have one colour for each class.
+void write_cifar10(const std::string& root) {
+  std::string file;
+  for (int i = 0; i < 10000; ++i) {
+    file += char(i % 10);
+    file.append(3072, char(i % 10 * 25));
+  }
+  std::filesystem::create_directories(root + "/cifar-10-batches-bin");
+  for (int b = 1; b <= 5; ++b)
+    write_text(root + "/cifar-10-batches-bin/data_batch_" + std::to_string(b) + ".bin", file);
+}
+
+}  // namespace
 
 TEST_CASE("own_dataset: three batches of 30") {
   Finished r = run_program("own_dataset", {});
@@ -24,4 +58,33 @@ TEST_CASE("own_training: the saved network has learnt the curve") {
   auto at = r.output.find(says);
   REQUIRE(at != std::string::npos);
   CHECK(std::abs(std::stod(r.output.substr(at + says.size())) - std::sin(1.0)) < 0.05);
+}
+
+TEST_CASE("toy_data_parallel: a batch of 30 on three devices is three of 10") {
+  Variable devices("TANDEM_CPU_DEVICES", "3");
+  Finished r = run_program("toy_data_parallel", {});
+  INFO(r.output);
+  CHECK(r.code == 0);
+  CHECK(r.output.starts_with("Let's use 3 devices!\n"));
+  CHECK(count(r.output, "  In Model: input size [10,5] output size [10,2]\n") == 9);
+  CHECK(count(r.output, "Outside: input size [30,5] output_size [30,2]\n") == 3);
+}
+
+TEST_CASE("toy_data_parallel: on one device the wrapper is the network itself") {
+  Finished r = run_program("toy_data_parallel", {});
+  CHECK(r.code == 0);
+  CHECK(count(r.output, "  In Model: input size [30,5] output size [30,2]\n") == 3);
+  CHECK(count(r.output, "devices!") == 0);
+}
+
+TEST_CASE("cifar10_data_parallel: the Net on two devices") {
+  TemporaryFolder tmp;
+  write_cifar10(tmp / "data");
+  Variable devices("TANDEM_CPU_DEVICES", "2");
+  Finished r = run_program("cifar10_data_parallel", {"1", tmp / "data", "300"});
+  INFO(r.output);
+  CHECK(r.code == 0);
+  const std::string says = "[1,     3] loss: ";
+  REQUIRE(r.output.starts_with(says));
+  CHECK(std::stod(r.output.substr(says.size())) < 2.4);  // from ln 10 = 2.3 on downwards
 }
