@@ -1,7 +1,9 @@
 #include <tandem/core/autograd.h>
 #include <tandem/core/copy.h>
+#include <tandem/core/parallel_for.h>
 #include <tandem/parallel/replica_gradients.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace tandem {
@@ -66,6 +68,7 @@ void ReplicaGradients::open(Targets targets, int replicas) {
   for (size_t r = 1; r < size_t(replicas); ++r)
     for (Leaf* l : tables_[r]->leaves()) l->written = false;
   tables_[0]->expect(replicas);
+  pieces_.clear();  // of a backward that failed
   running_ = replicas;
 }
 
@@ -74,6 +77,7 @@ void ReplicaGradients::backward(int replica, const Tensor& root, const Tensor& g
   o.begun = false;
   tandem::backward(std::span(&root, 1), std::span(&gradient, 1), {.retain_graph = retain_graph});
   if (!o.begun) o.begin({});  // it has reached no parameter at all
+  add_pieces();               // the replica that ends last leaves none
 }
 
 void ReplicaGradients::Observer::begin(std::span<Leaf* const> leaves) {
@@ -88,27 +92,62 @@ void ReplicaGradients::count_down(int index) {
   if (tables_[0]->count_down(index)) add_up(tables_[0]->bucket_of(index));
 }
 
-bool ReplicaGradients::is_flat(size_t bucket, size_t replica) const {
+// Whether all replicas have a gradient for each of its leaves, and replica 0's are where the bucket lies (and not, say,
+// in memory that a hook is to see first).
+bool ReplicaGradients::is_flat(size_t bucket) const {
   for (Leaf* original : (*tables_[0])[bucket].leaves) {
     const auto k = size_t(original->index);
-    const bool in_window = first_[k]->window.storage() == original->window.storage();
-    if (!in_window || !first_[k]->written || !tables_[replica]->leaves()[k]->written) return false;
+    if (first_[k]->window.storage() != original->window.storage() || !first_[k]->written) return false;
+    for (size_t r = 1; r < size_t(running_); ++r)
+      if (!tables_[r]->leaves()[k]->written) return false;
   }
   return true;
 }
 
 void ReplicaGradients::add_up(size_t bucket) {
-  for (size_t r = 1; r < size_t(running_); ++r) {
-    if (is_flat(bucket, r)) {
-      copy_into({(*tables_[0])[bucket].flat, 1}, (*tables_[r])[bucket].flat);
-      continue;
-    }
+  if (!is_flat(bucket)) return add_leaves(bucket);
+  const Tensor& sum = (*tables_[0])[bucket].flat;
+  if (sum.device().is_cpu())
+    leave_for_later(bucket);
+  else
+    add_flat({bucket, 0, sum.numel()});
+}
+
+void ReplicaGradients::add_leaves(size_t bucket) {
+  for (size_t r = 1; r < size_t(running_); ++r)
     for (Leaf* l : (*tables_[r])[bucket].leaves) {
       if (!l->written) continue;
       Leaf& sum = *first_[size_t(l->index)];
       copy_into({sum.window, sum.written ? 1.f : 0.f}, l->window);
       sum.written = true;
     }
+}
+
+void ReplicaGradients::add_flat(const Piece& p) {
+  auto piece_of = [&](size_t r) {
+    const Tensor& flat = (*tables_[r])[p.bucket].flat;
+    return flat.alias({p.elements}, {1}, flat.impl()->offset + p.begin);
+  };
+  Tensor sum = piece_of(0);
+  for (size_t r = 1; r < size_t(running_); ++r) copy_into({sum, 1}, piece_of(r));
+}
+
+void ReplicaGradients::leave_for_later(size_t bucket) {
+  const int64_t elements = (*tables_[0])[bucket].flat.numel();
+  const int64_t step = int64_t(num_threads()) << 16;  // small enough for a cache that replica after replica adds to
+  std::lock_guard lock(mutex_);
+  for (int64_t begin = 0; begin < elements; begin += step)
+    pieces_.push_back({bucket, begin, std::min(step, elements - begin)});
+}
+
+void ReplicaGradients::add_pieces() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (pieces_.empty()) return;
+    const Piece p = pieces_.front();
+    pieces_.pop_front();
+    lock.unlock();
+    add_flat(p);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <tandem/ops/binary.h>
 #include <tandem/ops/dropout.h>
 #include <tandem/ops/elementwise_loss.h>
+#include <tandem/ops/reduce.h>
 
 using namespace tandem;
 using namespace tandem::test;
@@ -76,9 +77,11 @@ TEST_CASE("step: hooks, accumulation, dropout, errors, and a loss given as a fun
 }
 
 TEST_CASE("the same bits in every run") {
-  auto train = [](bool whole_steps) {
+  auto train = [](bool whole_steps, int threads) {
     auto net = make<SmallNet>();
-    DataParallel dp(*net, cpus(4), small_buckets());
+    DataParallel::Options options = small_buckets();
+    options.threads = threads;
+    DataParallel dp(*net, cpus(4), options);
     nn::SGD optimizer(net->parameters(), {.lr = 0.1, .momentum = 0.9});
     nn::CrossEntropyLoss criterion;
     Tensor x = from_vector(std::vector<float>(11 * 3 * 8 * 8), {11, 3, 8, 8});
@@ -97,9 +100,24 @@ TEST_CASE("the same bits in every run") {
       for (float v : p.to_vector()) all.push_back(v);
     return all;
   };
-  for (bool whole_steps : {false, true}) {
-    const auto first = train(whole_steps);
-    for (int i = 1; i < 5; ++i) CHECK(train(whole_steps) == first);
+  for (bool whole_steps : {false, true})
+    for (int threads : {1, 2}) {
+      const auto first = train(whole_steps, threads);
+      for (int i = 1; i < 5; ++i) CHECK(train(whole_steps, threads) == first);
+    }
+}
+
+TEST_CASE("gradients that are added in many pieces, by whichever replica is idle") {
+  nn::Linear fc{300, 500}, alone{300, 500};
+  DataParallel dp(fc, cpus(4), {.threads = 1});
+  std::vector<float> values;
+  for (int i = 0; i < 9 * 300; ++i) values.push_back(float(i * 7 % 11 - 5));  // sums of these are exact
+  Tensor x = from_vector(values, {9, 300});
+  for (int i = 0; i < 5; ++i) {
+    sum(dp(x)).backward();
+    sum(alone(x)).backward();
+    CHECK(same_bits(fc.weight.grad(), alone.weight.grad()));
+    CHECK(same_bits(fc.bias.grad(), alone.bias.grad()));
   }
 }
 
