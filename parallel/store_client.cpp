@@ -123,12 +123,10 @@ class StoreClient::Impl {
   void ended(const std::string& why) {
     asio::error_code ignored;
     socket_.close(ignored);
-    {
-      std::lock_guard lock(mutex_);
-      why_ended_ = message("[store] the connection to rank 0's store ended (", why, ")");
-      end_pending(std::make_exception_ptr(StoreCutOff(why_ended_)));
-    }
-    if (events_.ended) events_.ended(why);
+    if (events_.ended) events_.ended(why);  // before anybody who asks finds out
+    std::lock_guard lock(mutex_);
+    why_ended_ = message("[store] the connection to rank 0's store ended (", why, ")");
+    end_pending(std::make_exception_ptr(StoreCutOff(why_ended_)));
   }
 
   void tick() {
@@ -165,8 +163,8 @@ StoreClient::~StoreClient() = default;
 
 std::string StoreClient::request(StoreOp op, const std::string& body, std::chrono::milliseconds patience) {
   std::future<std::string> reply = ask(op, body);
-  check<CommError>(reply.wait_for(patience) == std::future_status::ready,
-                   "[store] rank 0's store did not answer in time");
+  if (reply.wait_for(patience) != std::future_status::ready)
+    throw StoreSilent(message("[store] rank 0's store has not answered for ", patience.count(), " ms"));
   return reply.get();
 }
 std::future<std::string> StoreClient::ask(StoreOp op, const std::string& body) { return impl_->ask(op, body); }

@@ -16,6 +16,11 @@ struct TANDEM_API StoreCutOff : CommError {
   explicit StoreCutOff(const std::string& what) : CommError(what, 0) {}
 };
 
+/// The store did not answer in time, though it answers at once where a key was not set in time.
+struct TANDEM_API StoreSilent : CommError {
+  explicit StoreSilent(const std::string& what) : CommError(what, 0) {}
+};
+
 struct StoreEvents {
   /// A verdict, a departure, a roll-call: the frame, to be read.
   std::function<void(StoreOp op, FrameReader& body)> told = {};
@@ -40,8 +45,8 @@ class TANDEM_API StoreClient {
 
   /// What the reply will be, or what `request` throws.
   std::future<std::string> ask(StoreOp op, const std::string& body);
-  /// The reply. Throws StoreCutOff; CommError where the store refuses, or does not answer in time, which `patience`
-  /// bounds; and what `interrupt` was given.
+  /// The reply. Throws StoreCutOff; StoreSilent after `patience`; CommError where the store refuses; and what
+  /// `interrupt` was given.
   std::string request(StoreOp op, const std::string& body, std::chrono::milliseconds patience);
   /// Without a reply.
   void post(StoreOp op, const std::string& body);

@@ -13,12 +13,14 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAttemptPause{10}, kLongestPause{100};
-constexpr milliseconds kGreetingTime{3000};
+// Of one attempt to connect and be greeted; twice as long at each one, for a store that is far away or busy. Not long
+// at first: where a listener is being closed, as one group's store is before the next one's, the system forgets a
+// connection silently, and asks again after a whole second.
+constexpr milliseconds kFirstAttempt{200}, kLongestAttempt{3000};
 constexpr milliseconds kFirstNotice{2000}, kNotice{5000};
 
 // Proves the token on a new connection. False, with the reason in `why`, where it is worth another try.
 bool greet(int fd, const StoreAddress& a, const std::string& token, Deadline deadline, std::string& why) {
-  deadline = std::min(deadline, Clock::now() + kGreetingTime);
   StoreChallenge challenge;
   if (!recv_all(fd, &challenge, sizeof challenge, deadline)) {
     why = "no greeting: " + socket_error();
@@ -53,10 +55,12 @@ bool greet(int fd, const StoreAddress& a, const std::string& token, Deadline dea
 }
 
 // One attempt at all of the host's addresses.
-Descriptor attempt(const StoreAddress& a, const std::string& token, Deadline deadline, std::string& why) try {
+Descriptor attempt(const StoreAddress& a, const std::string& token, Deadline deadline, milliseconds time,
+                   std::string& why) try {
   for (const SocketAddress& address : resolve(a.host, a.port)) {
-    Descriptor fd = connect_to(address, deadline, why);
-    if (fd && greet(fd.get(), a, token, deadline, why)) return fd;
+    const Deadline until = std::min(deadline, Clock::now() + time);
+    Descriptor fd = connect_to(address, until, why);
+    if (fd && greet(fd.get(), a, token, until, why)) return fd;
   }
   return {};
 } catch (const CommError& e) {
@@ -80,12 +84,13 @@ Descriptor connect_to_store(const LocateStore& locate, const std::string& token,
                             const std::string& who) {
   const auto begin = Clock::now();
   auto next_notice = begin + kFirstNotice;
-  auto pause = kAttemptPause;
+  auto pause = kAttemptPause, time = kFirstAttempt;
   for (;;) {
     std::string why;
+    const auto tried_at = Clock::now();
     const std::optional<StoreAddress> a = locate(why);
     if (a)
-      if (Descriptor fd = attempt(*a, token, deadline, why)) return fd;
+      if (Descriptor fd = attempt(*a, token, deadline, time, why)) return fd;
     const std::string where = a ? message(" at ", a->host, ":", a->port) : "";
     const auto now = Clock::now();
     if (now >= deadline)
@@ -99,6 +104,7 @@ Descriptor connect_to_store(const LocateStore& locate, const std::string& token,
     }
     std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
     pause = std::min(pause * 2, kLongestPause);
+    if (now - tried_at >= time) time = std::min(time * 2, kLongestAttempt);
   }
 }
 

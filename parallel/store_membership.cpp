@@ -112,17 +112,29 @@ std::unique_ptr<Transport> StoreMembership::connect(const std::shared_ptr<Channe
   return options_.transport(*this, channel);
 }
 
-void StoreMembership::put(const std::string& key, const std::string& value) {
+void StoreMembership::put(const std::string& key, const std::string& value) try {
   check();
   client_->request(StoreOp::set, FrameWriter().text(key).text(value).body(), timeout());
+} catch (const StoreCutOff&) {
+  store_is_gone();
+} catch (const StoreSilent&) {
+  fail(0, message("rank 0 is silent: its store has not answered for ", timeout().count(), " ms"));
+  throw_verdict();
 }
 
-std::string StoreMembership::get(const std::string& key, Wait& wait) {
+std::string StoreMembership::get(const std::string& key, Wait& wait) try {
   wait.check();
   constexpr int64_t kAsLongAsItTakes = int64_t{1000} * 3600 * 24;  // the wait has the deadline
   auto reply = client_->ask(StoreOp::get, FrameWriter().text(key).number(kAsLongAsItTakes).body());
   while (reply.wait_for(wait.nap()) != std::future_status::ready) wait.check();
   return reply.get();
+} catch (const StoreCutOff&) {
+  store_is_gone();
+}
+
+void StoreMembership::store_is_gone() const {
+  check();
+  throw CommError("rank 0, whose store holds the group's keys, has left the group", 0);
 }
 
 void StoreMembership::report(int culprit, const std::string& why) {

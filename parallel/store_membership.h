@@ -61,6 +61,7 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
   void told(StoreOp op, FrameReader& body);
   void connection_ended(const std::string& why);
   void beat();
+  [[noreturn]] void store_is_gone() const;
   void shut_down(const std::string& reason);
 
   const StoreMembershipOptions options_;
