@@ -49,7 +49,10 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
     if (!options.momentum) momentum = 1 / num_batches_tracked.item<double>();
   }
   return batch_norm(x, weight, bias, running_mean, running_var,
-                    {.training = is_training() || !tracks, .momentum = momentum, .eps = options.eps});
+                    {.training = is_training() || !tracks,
+                     .momentum = momentum,
+                     .eps = options.eps,
+                     .exchange = is_training() ? exchange : nullptr});
 }
 
 std::string BatchNorm2d::extra_repr() const {

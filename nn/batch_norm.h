@@ -1,6 +1,7 @@
 /// Batch normalisation of images (torch.nn.BatchNorm2d).
 #pragma once
 #include <tandem/nn/module.h>
+#include <tandem/ops/moment_exchange.h>
 
 #include <optional>
 
@@ -33,6 +34,8 @@ struct TANDEM_API BatchNorm2d : Module {
   Tensor weight, bias;               // [num_features], or undefined
   Tensor running_mean, running_var;  // [num_features], or undefined
   Tensor num_batches_tracked;        // i64 [], or undefined
+  /// Set by convert_sync_batchnorm (parallel/sync_batch_norm.h): in training, statistics are those of all ranks.
+  std::shared_ptr<MomentExchange> exchange;
 };
 
 }  // namespace tandem::nn

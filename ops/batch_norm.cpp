@@ -32,8 +32,36 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, c
   check<ShapeError>(!running_mean || (running_mean.is_contiguous() && running_var.is_contiguous()),
                     "[batch_norm] running statistics are changed in place and must be dense");
   check(training || running_mean, "[batch_norm] without training, running statistics are needed");
-  check<ShapeError>(!training || detail::without_channels(x.shape()).numel() != 1,
-                    "[batch_norm] training needs more than one value per channel, input is ", x.shape());
+}
+
+void require_several_values(bool several, const Tensor& x) {
+  check<ShapeError>(several, "[batch_norm] training needs more than one value per channel, input is ", x.shape());
+}
+
+// The statistics of this batch and the others as of one; what a rank's rows are of all rows: f64 [2].
+Tensor exchange_statistics(MomentExchange& exchange, Tensor& mean, Tensor& invstd, Tensor running_mean,
+                           Tensor running_var, const Tensor& x, const Tensor& rows, const BatchNormOptions& o) {
+  check(!context().replica, "[batch_norm] statistics that ranks share, in a replica of DataParallel");
+  const Device device = x.device();
+  const TensorOptions f64{.dtype = Dtype::f64, .device = device};
+  Tensor mine = empty({1 + 2 * x.shape()[1]}, f64);
+  batch_norm_moments(device, mine, rows);
+  const Tensor all = exchange.gather(mine);
+  Tensor share = full({2}, double(rows.shape()[0]), f64), total = share.select(0, 1);
+  batch_norm_merge(device, mean, invstd, total, running_mean, running_var, all, o.momentum, o.eps);
+  // Where there is one value in all, every rank has one at most: only then is the device asked.
+  require_several_values(rows.shape()[0] > 1 || total.item<double>() != 1, x);
+  return share;
+}
+
+// Where statistics are those of all ranks' rows, so are the sums that the data's gradient takes back.
+void reduce_sums(MomentExchange& exchange, Tensor& g_weight, Tensor& g_bias, const Tensor& share) {
+  Tensor sums = empty({2, g_bias.numel()}, {.dtype = Dtype::f64, .device = g_bias.device()});
+  copy_into({sums.select(0, 0), 0}, g_weight);
+  copy_into({sums.select(0, 1), 0}, g_bias);
+  exchange.reduce(sums, share);
+  copy_into({g_weight, 0}, sums.select(0, 0));
+  copy_into({g_bias, 0}, sums.select(0, 1));
 }
 
 }  // namespace
@@ -48,23 +76,28 @@ Tensor batch_norm(const Tensor& x_in, const Tensor& weight_in, const Tensor& bia
   const TensorOptions statistic{.dtype = x.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32, .device = device};
   Tensor mean = empty({x.shape()[1]}, statistic), invstd = empty({x.shape()[1]}, statistic);
   Tensor rows = detail::channel_rows(x);
+  Tensor share;
   if (!o.training) {
     batch_norm_running_statistics(device, mean, invstd, running_mean, running_var, o.eps);
+  } else if (o.exchange) {
+    share = exchange_statistics(*o.exchange, mean, invstd, running_mean, running_var, x, rows, o);
   } else if (rows.numel() > 0) {
+    require_several_values(rows.shape()[0] != 1, x);
     Tensor to_mean = running_mean, to_var = running_var;
     batch_norm_statistics(device, mean, invstd, to_mean, to_var, rows, o.momentum, o.eps);
-    for (const Tensor& t : {to_mean, to_var})
-      if (t) t.storage()->bump();
   } else {  // a batch of nothing has no statistics, and leaves the running ones alone
     fill_into(mean, 0);
     fill_into(invstd, 0);
   }
+  if (o.training)
+    for (const Tensor& t : {running_mean, running_var})
+      if (t) t.storage()->bump();
   Tensor y = empty(x.shape(), {.dtype = x.dtype(), .device = device, .layout = Layout::channels_last});
   detail::in_channel_rows({y, 0}, [&](Out to) { batch_norm_forward(device, to.t, rows, mean, invstd, weight, bias); });
 
   return record("batch_norm", std::move(y), {x, strided_weight, strided_bias},
-                [rows = Saved("batch_norm", rows), weight = Saved("batch_norm", weight), mean, invstd,
-                 training = o.training](Tensor& gy, Targets t) {
+                [rows = Saved("batch_norm", rows), weight = Saved("batch_norm", weight), mean, invstd, share,
+                 exchange = o.exchange, training = o.training](Tensor& gy, Targets t) {
                   const Device d = gy.device();
                   gy = as_layout(gy, Layout::channels_last);  // now its rows are a view
                   Tensor g_weight = empty_like(mean), g_bias = empty_like(mean);
@@ -73,6 +106,7 @@ Tensor batch_norm(const Tensor& x_in, const Tensor& weight_in, const Tensor& bia
                   if (t[1]) copy_into(t[1].out(), g_weight);
                   if (t[2]) copy_into(t[2].out(), g_bias);
                   if (!t[0]) return;
+                  if (share) reduce_sums(*exchange, g_weight, g_bias, share);
                   Out out = t[0].out_over(gy);
                   Tensor g = detail::channel_rows(gy);
                   detail::in_channel_rows(std::move(out), [&](Out gx) {
@@ -104,13 +138,13 @@ void over_rows(const Tensor& rows, T* y, bool add, F f) {
   });
 }
 
-template <class T>
-void statistics(Tensor& mean, Tensor& invstd, Tensor& running_mean, Tensor& running_var, const Tensor& x_in,
-                double momentum, double eps) {
-  const int64_t m = x_in.shape()[0], c = x_in.shape()[1];
-  const T* x = x_in.ptr<T>();
+// f(channel, mean, biased variance) of rows [m,c].
+template <class T, class F>
+void each_channel(const Tensor& rows, F f) {
+  const int64_t m = rows.shape()[0], c = rows.shape()[1];
+  const T* x = rows.ptr<T>();
   // One pass: sums of x - k and (x - k)^2, where k is the first row, so that a mean far from 0 costs no digits.
-  Tensor sums = detail::row_sums(x_in, 2 * c, [x, c](int64_t r, double* s) {
+  Tensor sums = detail::row_sums(rows, 2 * c, [x, c](int64_t r, double* s) {
     const T* row = x + r * c;
     double* q = s + c;
 #pragma omp simd
@@ -121,25 +155,85 @@ void statistics(Tensor& mean, Tensor& invstd, Tensor& running_mean, Tensor& runn
     }
   });
   const auto *s = sums.ptr<double>(), *q = s + c;
-  T *to_mean = mean.ptr<T>(), *to_invstd = invstd.ptr<T>();
-  T* run_mean = running_mean ? running_mean.ptr<T>() : nullptr;
-  T* run_var = running_var ? running_var.ptr<T>() : nullptr;
   const auto n = double(m);
   for (int64_t j = 0; j < c; ++j) {
-    const double shift = s[j] / n, average = double(x[j]) + shift;
-    const double var = std::max(q[j] / n - shift * shift, 0.0);  // in this order NaN stays
-    to_mean[j] = T(average);
-    to_invstd[j] = T(1 / std::sqrt(var + eps));
-    if (!run_mean) continue;
-    run_mean[j] = T((1 - momentum) * double(run_mean[j]) + momentum * average);
-    run_var[j] = T((1 - momentum) * double(run_var[j]) + momentum * var * n / (n - 1));
+    const double shift = s[j] / n;
+    f(j, double(x[j]) + shift, std::max(q[j] / n - shift * shift, 0.0));  // in this order NaN stays
   }
 }
 
+// Where a batch's statistics go.
+template <class T>
+struct Statistics {
+  T *mean, *invstd, *running_mean, *running_var;
+  double momentum, eps;
+  Statistics(Tensor& m, Tensor& is, Tensor& rm, Tensor& rv, double mom, double e)
+      : mean(m.ptr<T>()),
+        invstd(is.ptr<T>()),
+        running_mean(rm ? rm.ptr<T>() : nullptr),
+        running_var(rv ? rv.ptr<T>() : nullptr),
+        momentum(mom),
+        eps(e) {}
+
+  // n values in the channel.
+  void set(int64_t j, double average, double var, double n) const {
+    mean[j] = T(average);
+    invstd[j] = T(1 / std::sqrt(var + eps));
+    if (!running_mean) return;
+    running_mean[j] = T((1 - momentum) * double(running_mean[j]) + momentum * average);
+    running_var[j] = T((1 - momentum) * double(running_var[j]) + momentum * var * n / (n - 1));
+  }
+};
+
 void batch_norm_statistics_cpu(Tensor& mean, Tensor& invstd, Tensor& running_mean, Tensor& running_var, const Tensor& x,
                                double momentum, double eps) {
-  dispatch_real("batch_norm", x.dtype(),
-                [&](auto t) { statistics<decltype(t)>(mean, invstd, running_mean, running_var, x, momentum, eps); });
+  dispatch_real("batch_norm", x.dtype(), [&](auto t) {
+    using T = decltype(t);
+    const Statistics<T> to(mean, invstd, running_mean, running_var, momentum, eps);
+    const auto n = double(x.shape()[0]);
+    each_channel<T>(x, [&](int64_t j, double average, double var) { to.set(j, average, var, n); });
+  });
+}
+
+void batch_norm_moments_cpu(Tensor& moments, const Tensor& x) {
+  fill_into(moments, 0);
+  const int64_t m = x.shape()[0], c = x.shape()[1];
+  if (m == 0) return;
+  auto *to_mean = moments.ptr<double>() + 1, *to_squares = to_mean + c;
+  to_mean[-1] = double(m);
+  dispatch_real("batch_norm", x.dtype(), [&](auto t) {
+    each_channel<decltype(t)>(x, [&](int64_t j, double average, double var) {
+      to_mean[j] = average;
+      to_squares[j] = var * double(m);
+    });
+  });
+}
+
+void batch_norm_merge_cpu(Tensor& mean, Tensor& invstd, Tensor& total, Tensor& running_mean, Tensor& running_var,
+                          const Tensor& moments, double momentum, double eps) {
+  dispatch_real("batch_norm", mean.dtype(), [&](auto t) {
+    using T = decltype(t);
+    const int64_t parts = moments.shape()[0], c = mean.numel();
+    const Statistics<T> to(mean, invstd, running_mean, running_var, momentum, eps);
+    double n = 0;
+    for (int64_t k = 0; k < parts; ++k) n += moments.ptr<double>()[k * (1 + 2 * c)];
+    *total.ptr<double>() = n;
+    for (int64_t j = 0; j < c; ++j) {
+      double count = 0, average = 0, squares = 0;
+      for (int64_t k = 0; k < parts; ++k) {
+        const double* part = moments.ptr<double>() + k * (1 + 2 * c);
+        if (part[0] == 0) continue;
+        const double distance = part[1 + j] - average, both = count + part[0];
+        average += distance * (part[0] / both);
+        squares += part[1 + c + j] + distance * distance * (count * part[0] / both);
+        count = both;
+      }
+      if (n > 0)
+        to.set(j, average, squares / n, n);
+      else
+        to.mean[j] = to.invstd[j] = 0;
+    }
+  });
 }
 
 void batch_norm_running_statistics_cpu(Tensor& mean, Tensor& invstd, const Tensor& running_mean,
@@ -223,6 +317,8 @@ void batch_norm_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, con
 }
 
 TANDEM_CPU_KERNEL(batch_norm_statistics, batch_norm_statistics_cpu);
+TANDEM_CPU_KERNEL(batch_norm_moments, batch_norm_moments_cpu);
+TANDEM_CPU_KERNEL(batch_norm_merge, batch_norm_merge_cpu);
 TANDEM_CPU_KERNEL(batch_norm_running_statistics, batch_norm_running_statistics_cpu);
 TANDEM_CPU_KERNEL(batch_norm_forward, batch_norm_forward_cpu);
 TANDEM_CPU_KERNEL(batch_norm_backward_weight, batch_norm_backward_weight_cpu);

@@ -2,6 +2,7 @@
 #pragma once
 #include <tandem/core/kernel.h>
 #include <tandem/core/node.h>
+#include <tandem/ops/moment_exchange.h>
 
 namespace tandem {
 
@@ -13,6 +14,14 @@ namespace tandem {
 inline constinit TANDEM_API KernelSlot<void(Tensor& mean, Tensor& invstd, Tensor& running_mean, Tensor& running_var,
                                             const Tensor& x, double momentum, double eps)>
     batch_norm_statistics{"batch_norm_statistics"};
+/// The same in two steps, for a batch that is spread over ranks. moments f64 [1 + 2c]: how many rows there are, their
+/// mean, and the sums of their squared distances from it.
+inline constinit TANDEM_API KernelSlot<void(Tensor& moments, const Tensor& x)> batch_norm_moments{"batch_norm_moments"};
+/// From the moments [parts,1+2c] of all parts of a batch, put together in their order (Chan, Golub, LeVeque 1983).
+/// total: f64 [], rows of all of them; where it is 0, the running statistics stay as they are.
+inline constinit TANDEM_API KernelSlot<void(Tensor& mean, Tensor& invstd, Tensor& total, Tensor& running_mean,
+                                            Tensor& running_var, const Tensor& moments, double momentum, double eps)>
+    batch_norm_merge{"batch_norm_merge"};
 /// The running statistics, as those of a batch are given.
 inline constinit TANDEM_API
     KernelSlot<void(Tensor& mean, Tensor& invstd, const Tensor& running_mean, const Tensor& running_var, double eps)>
@@ -35,6 +44,8 @@ struct BatchNormOptions {
   bool training = false;  // use the batch's statistics, and update the running ones
   double momentum = 0.1;  // weight of the new value in the running statistics
   double eps = 1e-5;      // added to the variance, under the root
+  /// Training: the batch is one of several that are normalised as one. All of them have to come here.
+  std::shared_ptr<MomentExchange> exchange = nullptr;
 };
 
 /// torch.nn.functional.batch_norm. x [n,c] or [n,c,d1,...]; weight, bias, running_mean, running_var [c] or undefined.
