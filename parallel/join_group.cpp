@@ -56,22 +56,24 @@ class GroupNumber {
   bool used_ = false;
 };
 
-bool is_on_loopback(const Rendezvous& r) {
+// Whether the master can be reached from its own machine alone; unknown where its name is not known yet.
+std::optional<bool> is_on_loopback(const Rendezvous& r) {
   try {
     return is_loopback(resolve(r.host, r.port)[0]);
   } catch (const CommError&) {
-    return false;  // its name may become known later
+    return {};
   }
 }
 
-// What must be so where the ranks are on several nodes.
+// What must be so where the ranks are, or may be, on several nodes. Said at once on each rank, not at the deadline.
 void check_nodes(const Rendezvous& r, const std::string& token, Deadline deadline) {
-  if (!r.several_nodes) return;
-  check<CommError>(!token.empty(),
-                   "[rendezvous] the ranks are on several nodes, and there is no token to keep strangers out: export "
-                   "TANDEM_TOKEN, any long random text, the same for all ranks");
-  if (!r.file.empty() && r.rank != 0) return;
-  if (!is_on_loopback(r)) return;
+  const bool address_is_known = r.file.empty() || r.rank == 0;
+  const auto loopback = address_is_known ? is_on_loopback(r) : std::nullopt;
+  check<CommError>(
+      !token.empty() || !(r.several_nodes || loopback == false),
+      "[rendezvous] the ranks may be on several nodes, and there is no token to keep strangers out: export "
+      "TANDEM_TOKEN, any long random text, the same for all ranks");
+  if (!r.several_nodes || loopback != true) return;
   log(LogLevel::warning, message("[rendezvous] the ranks are on several nodes, and the master's address, ", r.host,
                                  ", is loopback, each machine's own: only ranks of rank 0's machine can reach it. Set "
                                  "MASTER_ADDR to an address that all can"));

@@ -286,6 +286,8 @@ TEST_CASE("several nodes need a token, and are warned of a master on loopback") 
   } catch (const CommError& e) {
     CHECK(std::string(e.what()).find("export TANDEM_TOKEN") != std::string::npos);
   }
+  // What is not on loopback may be reached by anybody, and waits for nobody without a token.
+  CHECK_THROWS_AS(join_group(parse_init_method("tcp://192.0.2.1:80", 1, 2, environment({})), nullptr), CommError);
   ::setenv("TANDEM_TOKEN", "secret", 1);
   join_group(r, nullptr);
   CHECK(!log.find("is loopback, each machine's own").empty());
