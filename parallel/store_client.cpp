@@ -7,6 +7,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace tandem {
@@ -40,14 +41,18 @@ class StoreClient::Impl {
     io_.stop();
     if (thread_.joinable()) thread_.join();
     std::lock_guard lock(mutex_);
-    why_ended_ = "[store] the connection has been closed";
-    end_pending(std::make_exception_ptr(StoreCutOff(why_ended_)));
+    if (!ended_) ended_ = {StoreReply::Kind::cut_off, "[store] the connection has been closed"};
+    end_pending(*ended_);
   }
 
-  std::future<std::string> ask(StoreOp op, const std::string& body) {
+  std::future<StoreReply> ask(StoreOp op, const std::string& body) {
     std::lock_guard lock(mutex_);
-    if (op != StoreOp::goodbye && interrupted_) std::rethrow_exception(interrupted_);
-    if (!why_ended_.empty()) throw StoreCutOff(why_ended_);
+    const auto& end = interrupted_ && op != StoreOp::goodbye ? interrupted_ : ended_;
+    if (end) {
+      std::promise<StoreReply> at_once;
+      at_once.set_value(*end);
+      return at_once.get_future();
+    }
     send(to_frame(op, ++last_id_, body));
     return pending_[last_id_].get_future();
   }
@@ -59,17 +64,17 @@ class StoreClient::Impl {
     });
   }
 
-  void interrupt(std::exception_ptr error) {
+  void interrupt(int culprit, const std::string& why) {
     std::lock_guard lock(mutex_);
-    if (!interrupted_) interrupted_ = error;
-    end_pending(error);
+    if (!interrupted_) interrupted_ = {StoreReply::Kind::interrupted, why, culprit};
+    end_pending(*interrupted_);
   }
 
   bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
-  void end_pending(const std::exception_ptr& error) {
-    for (auto& [id, promise] : pending_) promise.set_exception(error);
+  void end_pending(const StoreReply& end) {
+    for (auto& [id, promise] : pending_) promise.set_value(end);
     pending_.clear();
   }
 
@@ -111,12 +116,12 @@ class StoreClient::Impl {
     const auto it = pending_.find(head_.id);
     if (it == pending_.end()) return;  // whoever asked has given up
     if (head_.op == StoreOp::ok)
-      it->second.set_value(body_);
+      it->second.set_value({StoreReply::Kind::value, body_});
     else if (head_.op == StoreOp::refused)
-      it->second.set_exception(std::make_exception_ptr(CommError("[store] " + body_)));
+      it->second.set_value({StoreReply::Kind::refused, "[store] " + body_});
     else
-      it->second.set_exception(
-          std::make_exception_ptr(StoreCutOff("[store] an earlier attempt to form this group has not ended yet")));
+      it->second.set_value(
+          {StoreReply::Kind::cut_off, "[store] an earlier attempt to form this group has not ended yet"});
     pending_.erase(it);
   }
 
@@ -125,8 +130,8 @@ class StoreClient::Impl {
     socket_.close(ignored);
     if (events_.ended) events_.ended(why);  // before anybody who asks finds out
     std::lock_guard lock(mutex_);
-    why_ended_ = message("[store] the connection to rank 0's store ended (", why, ")");
-    end_pending(std::make_exception_ptr(StoreCutOff(why_ended_)));
+    ended_ = {StoreReply::Kind::cut_off, message("[store] the connection to rank 0's store ended (", why, ")")};
+    end_pending(*ended_);
   }
 
   void tick() {
@@ -149,12 +154,17 @@ class StoreClient::Impl {
   std::deque<std::string> outgoing_;
   // Shared with those who ask.
   std::mutex mutex_;
-  std::map<uint64_t, std::promise<std::string>> pending_;
+  std::map<uint64_t, std::promise<StoreReply>> pending_;
   uint64_t last_id_ = 0;
-  std::exception_ptr interrupted_;
-  std::string why_ended_;
+  std::optional<StoreReply> interrupted_, ended_;  // what all later requests come to
   std::thread thread_;
 };
+
+const std::string& StoreReply::value() const {
+  if (kind == Kind::cut_off) throw StoreCutOff(text);
+  if (kind != Kind::value) throw CommError(text, culprit);
+  return text;
+}
 
 StoreClient::StoreClient(Descriptor connection, StoreEvents events)
     : local_host_(host_of(local_address(connection.get()))),
@@ -162,16 +172,16 @@ StoreClient::StoreClient(Descriptor connection, StoreEvents events)
 StoreClient::~StoreClient() = default;
 
 std::string StoreClient::request(StoreOp op, const std::string& body, std::chrono::milliseconds patience) {
-  std::future<std::string> reply = ask(op, body);
+  std::future<StoreReply> reply = ask(op, body);
   if (reply.wait_for(patience) != std::future_status::ready)
     throw StoreSilent(message("[store] rank 0's store has not answered for ", patience.count(), " ms"));
-  return reply.get();
+  return reply.get().value();
 }
-std::future<std::string> StoreClient::ask(StoreOp op, const std::string& body) { return impl_->ask(op, body); }
+std::future<StoreReply> StoreClient::ask(StoreOp op, const std::string& body) { return impl_->ask(op, body); }
 void StoreClient::start() { impl_->start(); }
 void StoreClient::stop() { impl_->stop(); }
 void StoreClient::post(StoreOp op, const std::string& body) { impl_->send(to_frame(op, 0, body)); }
-void StoreClient::interrupt(std::exception_ptr error) { impl_->interrupt(std::move(error)); }
+void StoreClient::interrupt(int culprit, const std::string& why) { impl_->interrupt(culprit, why); }
 bool StoreClient::on_own_thread() const { return impl_->on_own_thread(); }
 
 }  // namespace tandem

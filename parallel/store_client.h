@@ -21,6 +21,17 @@ struct TANDEM_API StoreSilent : CommError {
   explicit StoreSilent(const std::string& what) : CommError(what, 0) {}
 };
 
+/// What a request came to: a value, or what is thrown for it where it was asked for.
+struct TANDEM_API StoreReply {
+  enum class Kind : uint8_t { value, refused, cut_off, interrupted };
+  Kind kind = Kind::value;
+  std::string text = {};
+  int culprit = -1;
+
+  /// The value. Throws CommError and StoreCutOff.
+  const std::string& value() const;
+};
+
 struct StoreEvents {
   /// A verdict, a departure, a roll-call: the frame, to be read.
   std::function<void(StoreOp op, FrameReader& body)> told = {};
@@ -43,16 +54,16 @@ class TANDEM_API StoreClient {
   /// They have ended when it returns, and the requests that wait are cut off.
   void stop();
 
-  /// What the reply will be, or what `request` throws.
-  std::future<std::string> ask(StoreOp op, const std::string& body);
-  /// The reply. Throws StoreCutOff; StoreSilent after `patience`; CommError where the store refuses; and what
-  /// `interrupt` was given.
+  /// A request that does not wait for its reply.
+  std::future<StoreReply> ask(StoreOp op, const std::string& body);
+  /// The value of the reply. Throws StoreCutOff; StoreSilent after `patience`; CommError where the store refuses, and
+  /// where `interrupt` ended it.
   std::string request(StoreOp op, const std::string& body, std::chrono::milliseconds patience);
   /// Without a reply.
   void post(StoreOp op, const std::string& body);
 
-  /// Ends the requests that wait, and all later ones but goodbyes, with this.
-  void interrupt(std::exception_ptr error);
+  /// Ends the requests that wait, and all later ones but goodbyes, with a CommError of this.
+  void interrupt(int culprit, const std::string& why);
   /// Whether this is the thread that runs the callbacks.
   bool on_own_thread() const;
   /// The number of this machine's address towards the store.

@@ -127,7 +127,7 @@ std::string StoreMembership::get(const std::string& key, Wait& wait) try {
   constexpr int64_t kAsLongAsItTakes = int64_t{1000} * 3600 * 24;  // the wait has the deadline
   auto reply = client_->ask(StoreOp::get, FrameWriter().text(key).number(kAsLongAsItTakes).body());
   while (reply.wait_for(wait.nap()) != std::future_status::ready) wait.check();
-  return reply.get();
+  return reply.get().value();
 } catch (const StoreCutOff&) {
   store_is_gone();
 }
@@ -170,7 +170,7 @@ void StoreMembership::told(StoreOp op, FrameReader& body) {
     const int culprit = int(body.number(-1, kMaxWorldSize));
     const std::string why = body.text();
     fail(culprit, why);
-    client_->interrupt(std::make_exception_ptr(CommError(why, culprit)));
+    client_->interrupt(culprit, why);
   } else if (op == StoreOp::left) {
     const int member = int(body.number(0, size() - 1));
     const std::string reason = body.text();
