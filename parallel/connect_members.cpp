@@ -49,6 +49,14 @@ bool send_whole(const Descriptor& socket, const void* data, size_t bytes) {
   return ::send(socket.get(), data, bytes, MSG_NOSIGNAL) == ssize_t(bytes);
 }
 
+// Within a machine there is no congestion to control, and BBR, where that is the system's choice, takes waiting for a
+// core for a slow line.
+void suit_to_path(const Descriptor& socket) {
+  constexpr std::string_view kControl = "reno";  // always there
+  if (host_of(local_address(socket.get())) == host_of(remote_address(socket.get())))
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, kControl.data(), socklen_t(kControl.size()));
+}
+
 class Connector {
  public:
   Connector(const Channel& channel, AddressBook& book, const std::string& token, int wake, Wait& wait)
@@ -172,6 +180,7 @@ class Connector {
     if (!c.proof_sent && !send_proof(c, mine())) return false;
     // Where there is one already, it was cut off on the other side.
     c.member = theirs.member;
+    suit_to_path(c.socket);
     found_[size_t(c.member)] = std::move(c.socket);
     return false;
   }
