@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <type_traits>
+#include <vector>
 
 namespace tandem {
 namespace {
@@ -73,25 +74,44 @@ void combine(ReduceOp op, Accumulator<T>* acc, const T* x, size_t n, const Sourc
   }
 }
 
+// The sum of two at once saves a pass. A factor of 1 changes no bit.
+template <class T, class Out>
+void add_pair(Out* out, const T* x, const Source& of_x, const T* y, const Source& of_y, size_t n) {
+  using A = Accumulator<T>;
+  const A u = of_x.weighted ? A(of_x.weight) : A(1), v = of_y.weighted ? A(of_y.weight) : A(1);
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) out[i] = Out(A(x[i]) * u + A(y[i]) * v);
+}
+
 template <class T>
 void reduce(ReduceOp op, std::span<const Source> sources, T* out, size_t elements) {
-  std::array<Accumulator<T>, kBlock> acc;
+  using A = Accumulator<T>;
+  const bool pairs = std::is_floating_point_v<A> && (op == ReduceOp::sum || op == ReduceOp::mean);
+  std::vector<const Source*> read;
+  for (const Source& s : sources)
+    if (!s.skip) read.push_back(&s);
+  if (read.empty()) {
+    std::fill_n(out, elements, T());
+    return;
+  }
+  std::array<A, kBlock> acc;
   for (size_t at = 0; at < elements; at += kBlock) {
     const size_t n = std::min(kBlock, elements - at);
-    bool begun = false;
-    for (const Source& s : sources) {
-      if (s.skip) continue;
-      const T* x = reinterpret_cast<const T*>(s.values) + at;
-      if (begun)
-        combine(op, acc.data(), x, n, s);
-      else
-        load(acc.data(), x, n, s);
-      begun = true;
+    auto values = [&](size_t r) { return reinterpret_cast<const T*>(read[r]->values) + at; };
+    size_t next = 1;
+    if constexpr (std::is_floating_point_v<A>) {
+      if (pairs && read.size() == 2) {
+        add_pair(out + at, values(0), *read[0], values(1), *read[1], n);
+        continue;
+      }
+      if (pairs && read.size() > 2) {
+        add_pair(acc.data(), values(0), *read[0], values(1), *read[1], n);
+        next = 2;
+      }
     }
-    if (begun)
-      store(out + at, acc.data(), n);
-    else
-      std::fill_n(out + at, n, T());
+    if (next == 1) load(acc.data(), values(0), n, *read[0]);
+    for (; next < read.size(); ++next) combine(op, acc.data(), values(next), n, *read[next]);
+    store(out + at, acc.data(), n);
   }
 }
 
