@@ -131,9 +131,22 @@ void ShmTransport::all_reduce(const Header& header, std::span<std::byte> data, c
     reduce_small(data, reduction);
     return;
   }
-  const size_t item = size_of(reduction.dtype), window_bytes = kShmWindowBytes / item * item;
-  for (unsigned k = 0; k * window_bytes < data.size(); ++k)
-    reduce_window(piece(data, window_bytes, k), k & 1, header.skip, reduction, wait);
+  const size_t window_bytes = kShmWindowBytes / size_of(reduction.dtype) * size_of(reduction.dtype);
+  auto window = [&](unsigned k) { return Window{piece(data, window_bytes, k), size_of(reduction.dtype), k & 1}; };
+  auto fill_own = [&](const Window& w) {
+    if (!header.skip) fill(w);
+  };
+  fill_own(window(0));
+  for (unsigned k = 0; k * window_bytes < data.size(); ++k) {
+    tell_step(wait);
+    await_step(wait);
+    reduce(window(k), reduction);
+    tell_step(wait);
+    // While the others are at their shares. The other window is free: they told this step after they had read it.
+    fill_own(window(k + 1));
+    await_step(wait);
+    collect(window(k));
+  }
 }
 
 void ShmTransport::transfer(const Header& header, int peer, std::span<const std::byte> send, std::span<std::byte> recv,
@@ -190,33 +203,35 @@ void ShmTransport::reduce_small(std::span<std::byte> data, const Reduction& redu
   reduce_slices(reduction, sources_, data.data(), data.size() / size_of(reduction.dtype));
 }
 
-void ShmTransport::reduce_window(std::span<std::byte> data, unsigned window, bool skip, const Reduction& reduction,
-                                 Wait& wait) {
-  const size_t item = size_of(reduction.dtype), elements = data.size() / item;
-  auto begin_of = [&](int r) { return share_begin(elements, size_, r) * item; };
-  std::byte* const own = mine().window(window);
+// What others reduce goes into the own window.
+void ShmTransport::fill(const Window& w) {
   for (int r = 0; r < size_; ++r)
-    if (r != me_ && !skip) copy_bytes(own + begin_of(r), data.data() + begin_of(r), begin_of(r + 1) - begin_of(r));
-  step(wait);
+    if (r != me_) copy_bytes(mine().window(w.parity) + begin_of(w, r), w.data.data() + begin_of(w, r), bytes_of(w, r));
+}
 
-  const size_t at = begin_of(me_), bytes = begin_of(me_ + 1) - at;
+void ShmTransport::reduce(const Window& w, const Reduction& reduction) {
+  const size_t at = begin_of(w, me_), bytes = bytes_of(w, me_);
+  std::byte* const own = mine().window(w.parity) + at;
   for (int r = 0; r < size_; ++r)
-    sources_[size_t(r)].values = (r == me_ ? data.data() : regions_[size_t(r)].window(window)) + at;
-  reduce_slices(reduction, sources_, own + at, bytes / item);
-  step(wait);
+    sources_[size_t(r)].values = (r == me_ ? w.data.data() : regions_[size_t(r)].window(w.parity)) + at;
+  reduce_slices(reduction, sources_, own, bytes / w.item);
+  copy_bytes(w.data.data() + at, own, bytes);
+}
 
-  copy_bytes(data.data() + at, own + at, bytes);
+void ShmTransport::collect(const Window& w) {
   for (int i = 1; i < size_; ++i) {
     const int r = (me_ + i) % size_;
-    copy_bytes(data.data() + begin_of(r), regions_[size_t(r)].window(window) + begin_of(r),
-               begin_of(r + 1) - begin_of(r));
+    copy_bytes(w.data.data() + begin_of(w, r), regions_[size_t(r)].window(w.parity) + begin_of(w, r), bytes_of(w, r));
   }
 }
 
-// All members have come this far.
-void ShmTransport::step(Wait& wait) {
+void ShmTransport::tell_step(Wait& wait) {
   mine().control().steps.store(++steps_, std::memory_order_release);
   ring(wait);
+}
+
+// All members have come this far.
+void ShmTransport::await_step(Wait& wait) {
   for (int r = 0; r < size_; ++r)
     if (r != me_) await(r, wait, [&] { return reached(regions_[size_t(r)].control().steps, steps_); });
 }

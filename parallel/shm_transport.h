@@ -5,9 +5,9 @@
 /// Small data travels with the header: everyone reads everyone's. An all_reduce of more goes window by window: each
 /// member copies what others reduce into its window (step 1), reduces its own share of all windows in the order of
 /// the members into its window and its memory (step 2), and copies the others' shares out of theirs. There are two
-/// windows, so that one is read while the next is filled. In an exchange each pair goes piece by piece, counted by
-/// both sides; a member sends its piece k to all before it takes piece k of any, which can't come to a standstill: the
-/// members that are at the lowest k of all never wait for one another's leave to send.
+/// windows, so that the next is filled while the others are still at step 2. In an exchange each pair goes piece by
+/// piece, counted by both sides; a member sends its piece k to all before it takes piece k of any, which can't come to
+/// a standstill: the members that are at the lowest k of all never wait for one another's leave to send.
 #pragma once
 #include <tandem/parallel/address_book.h>
 #include <tandem/parallel/membership.h>
@@ -33,6 +33,12 @@ class TANDEM_API ShmTransport final : public Transport {
 
  private:
   struct Stream;
+  // As much of an all_reduce as a window holds.
+  struct Window {
+    std::span<std::byte> data;  // the caller's
+    size_t item;
+    unsigned parity;
+  };
   // Tells the others at the end, also where the constructor throws.
   struct Closing {
     ShmControl& control;
@@ -41,8 +47,11 @@ class TANDEM_API ShmTransport final : public Transport {
   };
   void begin(const Header& header, Wait& wait);
   void reduce_small(std::span<std::byte> data, const Reduction& reduction);
-  void reduce_window(std::span<std::byte> data, unsigned window, bool skip, const Reduction& reduction, Wait& wait);
-  void step(Wait& wait);
+  void fill(const Window& w);
+  void reduce(const Window& w, const Reduction& reduction);
+  void collect(const Window& w);
+  void tell_step(Wait& wait);
+  void await_step(Wait& wait);
   void run(std::span<const Stream> streams, bool alike, Wait& wait);
   void ring(Wait& wait);
   template <class Ready>
@@ -55,6 +64,11 @@ class TANDEM_API ShmTransport final : public Transport {
   const ShmRegion& mine() const { return regions_[size_t(me_)]; }
   /// This one's place among another's others, and the other way round.
   static size_t place(int of, int among) { return size_t(of < among ? of : of - 1); }
+  // A member's share of a window.
+  size_t begin_of(const Window& w, int member) const {
+    return share_begin(w.data.size() / w.item, size_, member) * w.item;
+  }
+  size_t bytes_of(const Window& w, int member) const { return begin_of(w, member + 1) - begin_of(w, member); }
   size_t small_slot(bool alike) const;
   size_t window_slot(bool alike) const;
 
