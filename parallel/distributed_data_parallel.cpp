@@ -1,4 +1,6 @@
+#include <tandem/nn/batch_norm.h>
 #include <tandem/parallel/distributed_data_parallel.h>
+#include <tandem/parallel/error_text.h>
 #include <tandem/parallel/model_agreement.h>
 #include <tandem/parallel/reducer.h>
 
@@ -18,10 +20,8 @@ ProcessGroup& group_of(const DistributedDataParallelOptions& o) {
 
 DistributedDataParallel::DistributedDataParallel(nn::Module& module, DistributedDataParallelOptions options)
     : module_(module), group_(group_of(options)), options_(options), communicator_(group_.new_communicator()) {
-  nn::NamedTensors state = module_.named_parameters();
-  for (auto& buffer : module_.named_buffers()) state.push_back(std::move(buffer));
-  require_same_model(*communicator_, state);
-  if (options_.init_sync) broadcast_tensors(*communicator_, state);
+  require_same_model(*communicator_, state());
+  if (options_.init_sync) broadcast_tensors(*communicator_, state(), 0);
   reducer_ = std::make_unique<Reducer>(
       *communicator_, module_.named_parameters(),
       ReducerOptions{.limits = {.first_bucket_bytes = mebibytes("first_bucket_cap_mb", options_.first_bucket_cap_mb),
@@ -29,10 +29,17 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& module, Distributed
                      .find_unused_parameters = options_.find_unused_parameters,
                      .average_by_samples = options_.average == DistributedDataParallelOptions::Average::by_samples});
   if (options_.broadcast_buffers) buffers_ = module_.named_buffers();
-  reducer_->set_callbacks({.buckets_started = [this] { start_buffers(); }, .finished = [this] { finish_step(); }});
+  reducer_->set_callbacks(
+      {.buckets_started = [this](int from) { start_buffers(from); }, .finished = [this] { finish_step(); }});
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;
+
+nn::NamedTensors DistributedDataParallel::state() const {
+  nn::NamedTensors state = module_.named_parameters();
+  for (auto& buffer : module_.named_buffers()) state.push_back(std::move(buffer));
+  return state;
+}
 
 Tensor DistributedDataParallel::forward(const Tensor& x) {
   if (context().grad && x.dim() > 0) reducer_->add_forward_samples(x.size(0));
@@ -54,16 +61,41 @@ void DistributedDataParallel::register_comm_hook(std::unique_ptr<CommHook> hook)
   reducer_->set_hook(std::move(hook));
 }
 
+void DistributedDataParallel::join(const std::function<void()>& loop, const JoinOptions& o) {
+  check(!reducer_->joining(), "[join] within another one of this wrapper");
+  check(!o.divide_by_initial_world_size || options_.average == Options::Average::by_rank,
+        "[join] divide_by_initial_world_size is for averages by rank: those by samples count no ranks");
+  for (auto& [name, m] : module_.named_modules()) {
+    auto* norm = dynamic_cast<nn::BatchNorm2d*>(m);
+    check(!norm || !norm->exchange, "[join] ", name,
+          " has statistics of all ranks, for which all have to have batches");
+  }
+  struct Scope {
+    Reducer& reducer;
+    ~Scope() { reducer.end_join(); }
+  } scope{*reducer_};
+  reducer_->begin_join({.throw_on_early_termination = o.throw_on_early_termination,
+                        .divide_by_initial_world_size = o.divide_by_initial_world_size});
+  try {
+    loop();
+    while (reducer_->answer())
+      if (o.after_backward) o.after_backward();
+  } catch (...) {
+    if (!reducer_->ended_early())
+      communicator_->abort("its loop in join threw: " + error_text(std::current_exception()));
+    throw;
+  }
+  if (reducer_->last_rank() >= 0) broadcast_tensors(*communicator_, state(), reducer_->last_rank());
+}
+
 std::vector<size_t> DistributedDataParallel::bucket_bytes() const { return reducer_->bucket_bytes(); }
 
-// Buffers go after the step that changed them and not before the next forward: then they are alike on all ranks when a
-// checkpoint is written, and nothing that a graph has saved changes under it.
 // After the step that changed them and not before the next forward: then they are alike on all ranks when a checkpoint
 // is written, and nothing that a graph has saved changes under it.
-void DistributedDataParallel::start_buffers() {
+void DistributedDataParallel::start_buffers(int from) {
   if (!module_.is_training()) return;
   for (auto& [name, t] : buffers_)
-    buffer_works_.push_back(communicator_->broadcast_async(t.detach(), 0, {.label = name}));
+    buffer_works_.push_back(communicator_->broadcast_async(t.detach(), from, {.label = name}));
 }
 
 void DistributedDataParallel::finish_step() {

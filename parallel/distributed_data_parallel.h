@@ -17,6 +17,8 @@
 #include <tandem/parallel/grad_bucket.h>
 #include <tandem/parallel/process_group.h>
 
+#include <functional>
+
 namespace tandem {
 
 class Reducer;
@@ -40,6 +42,18 @@ struct DistributedDataParallelOptions {
   enum class Average { by_samples, by_rank } average = Average::by_samples;
   /// Every so many synchronised backwards the parameters of all ranks are compared, bit by bit. 0: never.
   int check_parameters_every = 0;
+};
+
+struct JoinOptions {
+  /// Called on a rank that has run out, after each backward of the others: what they do there, optimizer.step() and
+  /// whatever else. The gradients are the same on all ranks, so that rank's optimizer keeps the others' state. Without
+  /// it, parameters are brought along in the end, but its optimizer has missed those steps (as PyTorch's).
+  std::function<void()> after_backward = {};
+  /// All ranks throw Error, naming those that have run out, at the end of the first backward that not all ranks have.
+  bool throw_on_early_termination = false;
+  /// With Average::by_rank: ranks that have run out count as such with a gradient of zero, PyTorch's default. Otherwise
+  /// the mean is over the ranks that have a backward.
+  bool divide_by_initial_world_size = false;
 };
 
 class TANDEM_API DistributedDataParallel {
@@ -76,6 +90,17 @@ class TANDEM_API DistributedDataParallel {
   /// From now on every k-th backward is synchronised. Divide the loss by k, as without the wrapper.
   void accumulate(int k);
 
+  /// Runs a loop over batches of which ranks may have different numbers (torch's Join, DDP.join). Collective: a rank
+  /// whose loop has ended answers the others' backwards, without samples of its own, until all loops have. Averages by
+  /// samples need no more; those by rank are over the ranks that have a backward. What a rank has accumulated without
+  /// synchronising it when its loop ends counts for nothing.
+  ///
+  /// Afterwards all ranks have the parameters and buffers of the first of the ranks that had the last backward; until
+  /// then, buffers are broadcast from the first rank that has a batch. Throws what the loop threw, Error in a join
+  /// already and for a module with synchronised batch norm, whose collectives a rank without batches can't answer. The
+  /// loop may not hold collectives of the user's own, since they come in different numbers.
+  void join(const std::function<void()>& loop, const JoinOptions& options = {});
+
   /// Once, before the first backward, and alike on all ranks.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
@@ -85,7 +110,8 @@ class TANDEM_API DistributedDataParallel {
   std::vector<size_t> bucket_bytes() const;
 
  private:
-  void start_buffers();
+  nn::NamedTensors state() const;
+  void start_buffers(int from);
   void finish_step();
 
   nn::Module& module_;

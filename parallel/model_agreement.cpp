@@ -67,9 +67,9 @@ void require_same_model(Communicator& c, const nn::NamedTensors& tensors) {
   check<CommError>(all.empty(), "[DistributedDataParallel] the ranks do not have the same model:", all);
 }
 
-void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors) {
+void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors, int root) {
   std::vector<Work> works;
-  for (auto& [name, t] : tensors) works.push_back(c.broadcast_async(t.detach(), 0, {.label = name}));
+  for (auto& [name, t] : tensors) works.push_back(c.broadcast_async(t.detach(), root, {.label = name}));
   for (const Work& w : works) w.wait();
   for (auto& [name, t] : tensors) t.storage()->bump();
 }

@@ -9,8 +9,8 @@ namespace tandem {
 /// whether they require grad: every difference of every rank is listed. Collective.
 void require_same_model(Communicator& c, const nn::NamedTensors& tensors);
 
-/// Rank 0's values everywhere. Collective.
-void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors);
+/// The root's values everywhere. Collective.
+void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors, int root);
 
 /// A number for all the values: equal where all bits are (the debug check that compares parameters across ranks).
 uint64_t hash_values(const nn::NamedTensors& tensors);

@@ -1,5 +1,6 @@
 #include <tandem/core/copy.h>
 #include <tandem/core/record.h>
+#include <tandem/parallel/error_text.h>
 #include <tandem/parallel/reducer.h>
 
 #include <algorithm>
@@ -19,16 +20,6 @@ void zero(Leaf* l) {
   l->written = true;
 }
 
-std::string what(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that says nothing";
-  }
-}
-
 }  // namespace
 
 Reducer::Reducer(Communicator& communicator, const nn::NamedTensors& parameters, const ReducerOptions& options)
@@ -42,7 +33,7 @@ Reducer::Reducer(Communicator& communicator, const nn::NamedTensors& parameters,
   }
   check(!leaves_.empty(), "[DistributedDataParallel] no parameter of this module requires grad");
   for (auto& l : leaves_) as_leaf(l)->observer = this;
-  info_ = zeros({kReached + int64_t(leaves_.size())}, {.dtype = Dtype::f64, .device = cpu()});
+  info_ = zeros({kReached + int64_t(leaves_.size()) + communicator_.size()}, {.dtype = Dtype::f64, .device = cpu()});
 }
 
 Reducer::~Reducer() {
@@ -85,9 +76,14 @@ void Reducer::make_buckets(std::span<Leaf* const> reached) {
                        .label = message("bucket ", b, " of ", buckets_->size())});
 }
 
-void Reducer::fill_info(std::span<Leaf* const> reached) {
+void Reducer::fill_info(std::span<Leaf* const> reached, bool takes_part) {
   auto info = info_.span<double>();
   std::fill(info.begin(), info.end(), 0);
+  if (!takes_part) {
+    info[1] = join_ && join_->divide_by_initial_world_size;
+    return;
+  }
+  info[info.size() - size_t(communicator_.size() - communicator_.rank())] = 1;
   Rule rule = said_samples_ ? Rule::said : forward_samples_ ? Rule::forward : Rule::none;
   auto n = double(said_samples_ ? *said_samples_ : forward_samples_.value_or(1));
   if (!options_.average_by_samples) {
@@ -99,18 +95,24 @@ void Reducer::fill_info(std::span<Leaf* const> reached) {
   for (Leaf* l : reached) info[size_t(kReached) + number_[size_t(l->index)]] = 1;
 }
 
+// What every rank does first, one that only answers too.
+void Reducer::start_round(std::span<Leaf* const> reached, bool takes_part) {
+  if (!buckets_) make_buckets(reached);
+  fill_info(reached, takes_part);
+  works_.clear();
+  was_fresh_.assign(leaves_.size(), false);
+  const int64_t ranks = join_ ? 0 : communicator_.size();  // outside a join all take part
+  info_work_ = communicator_.all_reduce_async(info_.narrow(0, 1, info_.numel() - 1 - ranks),
+                                              {.label = "samples and reached parameters"});
+}
+
 void Reducer::begin(std::span<Leaf* const> reached) {
   syncing_ = held_back_ == 0 && ++backwards_ % accumulate_ == 0;
   if (!syncing_) return;
-  if (!buckets_) make_buckets(reached);
-  fill_info(reached);
-  works_.clear();
+  start_round(reached, true);
   complete_.assign(buckets_->size(), false);
-  was_fresh_.assign(leaves_.size(), false);
   next_ = 0;
   buckets_->expect(1);
-  info_work_ = communicator_.all_reduce_async(info_.narrow(0, 1, info_.numel() - 1),
-                                              {.label = "samples and reached parameters"});
   std::vector<bool> is_reached(leaves_.size());
   for (Leaf* l : reached) is_reached[size_t(l->index)] = true;
   for (Leaf* l : buckets_->leaves()) {
@@ -120,14 +122,15 @@ void Reducer::begin(std::span<Leaf* const> reached) {
   }
 }
 
+void Reducer::start_bucket(size_t b) { works_.push_back(hook_->start(pieces_[b], communicator_)); }
+
 void Reducer::ready(Leaf* l) {
   if (!syncing_) return;
   if (!l->written) zero(l);
   const size_t b = buckets_->bucket_of(l->index);
   if (!buckets_->count_down(l->index)) return;
   complete_[b] = true;
-  for (; next_ < complete_.size() && complete_[next_]; ++next_)
-    works_.push_back(hook_->start(pieces_[next_], communicator_));
+  for (; next_ < complete_.size() && complete_[next_]; ++next_) start_bucket(next_);
 }
 
 void Reducer::done(std::exception_ptr error) {
@@ -135,7 +138,7 @@ void Reducer::done(std::exception_ptr error) {
   forward_samples_.reset();
   said_samples_.reset();
   if (error) {
-    communicator_.abort("its backward threw: " + what(error));
+    communicator_.abort("its backward threw: " + error_text(error));
     for (const Work& w : works_) try {
         w.wait();
       } catch (const CommError&) {  // the echo of the abort; what counts is the error
@@ -146,23 +149,70 @@ void Reducer::done(std::exception_ptr error) {
 }
 
 void Reducer::finish_backward() {
-  if (callbacks_.buckets_started) callbacks_.buckets_started();
   info_work_.wait();
+  const std::vector<int> ranks = ranks_taking_part();
+  last_rank_ = ranks.front();
+  if (callbacks_.buckets_started) callbacks_.buckets_started(last_rank_);
   for (size_t b = 0; b < works_.size(); ++b) {
     works_[b].wait();
     hook_->finish(pieces_[b]);
   }
   const auto info = info_.span<double>();
-  bool missed = false;
-  for (Leaf* l : buckets_->leaves()) {
-    const double by = info[size_t(kReached) + number_[size_t(l->index)]];
-    if (by == 0 && was_fresh_[size_t(l->index)]) l->written = false;  // nobody's: it has no gradient
-    missed = missed || by < communicator_.size();
-  }
+  for (Leaf* l : buckets_->leaves())
+    if (info[size_t(kReached) + number_[size_t(l->index)]] == 0 && was_fresh_[size_t(l->index)])
+      l->written = false;  // nobody's: it has no gradient
   require_agreement();
   if (callbacks_.finished) callbacks_.finished();
-  check(!missed || options_.find_unused_parameters,
-        "[DistributedDataParallel] parameters without a part in this backward: ", missed ? unused() : "",
+  require_reached(ranks.size());
+  require_no_early_end(ranks);
+}
+
+// -- ranks that run out of backwards ------------------------------------------------------------------------------
+
+void Reducer::begin_join(const Join& join) {
+  join_ = join;
+  ended_early_ = false;
+  last_rank_ = -1;
+}
+
+std::vector<int> Reducer::ranks_taking_part() const {
+  const auto flags = info_.span<double>().last(size_t(communicator_.size()));
+  std::vector<int> ranks;
+  for (int r = 0; r < communicator_.size(); ++r)
+    if (!join_ || flags[size_t(r)] != 0) ranks.push_back(r);
+  return ranks;
+}
+
+bool Reducer::answer() {
+  forward_samples_.reset();
+  said_samples_.reset();
+  start_round({}, false);
+  info_work_.wait();  // and only then is it known whether there is a backward
+  if (ranks_taking_part().empty()) return false;
+  for (Leaf* l : buckets_->leaves()) {
+    was_fresh_[size_t(l->index)] = !l->written;
+    zero(l);
+  }
+  for (size_t b = 0; b < pieces_.size(); ++b) start_bucket(b);
+  finish_backward();
+  return true;
+}
+
+void Reducer::require_no_early_end(const std::vector<int>& ranks) {
+  if (!join_ || !join_->throw_on_early_termination || int(ranks.size()) == communicator_.size()) return;
+  ended_early_ = true;
+  std::string out;
+  for (int r = 0; r < communicator_.size(); ++r)
+    if (std::find(ranks.begin(), ranks.end(), r) == ranks.end()) out += message(out.empty() ? "" : ", ", r);
+  throw Error(message("[join] ranks that have no more batches, while others have: ", out));
+}
+
+// -- what the ranks must agree on -----------------------------------------------------------------------------------
+
+void Reducer::require_reached(size_t ranks) const {
+  if (options_.find_unused_parameters) return;
+  const std::string missed = unused(ranks);
+  check(missed.empty(), "[DistributedDataParallel] parameters without a part in this backward: ", missed,
         ". Gradients of theirs were taken for zero. If that is meant, find_unused_parameters = true allows it");
 }
 
@@ -182,14 +232,12 @@ void Reducer::require_agreement() const {
   check(info[1] > 0, "[DistributedDataParallel] no rank had any samples in this backward");
 }
 
-std::string Reducer::unused() const {
+std::string Reducer::unused(size_t ranks) const {
   const auto info = info_.span<double>();
   std::string list;
   for (size_t i = 0; i < leaves_.size(); ++i) {
-    const auto by = int(info[size_t(kReached) + i]);
-    if (by < communicator_.size())
-      list +=
-          message(list.empty() ? "" : ", ", names_[i], " (reached on ", by, " of ", communicator_.size(), " ranks)");
+    const auto by = size_t(info[size_t(kReached) + i]);
+    if (by < ranks) list += message(list.empty() ? "" : ", ", names_[i], " (reached on ", by, " of ", ranks, " ranks)");
   }
   return list;
 }

@@ -41,11 +41,28 @@ class TANDEM_API Reducer final : public GradObserver {
   void add_forward_samples(int64_t n) { forward_samples_ = forward_samples_.value_or(0) + n; }
   void set_samples(int64_t n) { said_samples_ = n; }
   void set_hook(std::unique_ptr<CommHook> hook) { hook_ = std::move(hook); }
-  /// What else belongs to a synchronised backward: called when all buckets are started, and when all is done.
+  /// What else belongs to a synchronised backward: called when all buckets are started, with a rank that takes part in
+  /// it, and when all is done.
   struct Callbacks {
-    std::function<void()> buckets_started, finished;
+    std::function<void(int rank)> buckets_started;
+    std::function<void()> finished;
   };
   void set_callbacks(Callbacks c) { callbacks_ = std::move(c); }
+
+  /// From here on a rank may run out of backwards: it answers those of the others.
+  struct Join {
+    bool throw_on_early_termination = false;
+    bool divide_by_initial_world_size = false;
+  };
+  void begin_join(const Join& join);
+  void end_join() { join_.reset(); }
+  bool joining() const { return join_.has_value(); }
+  /// One backward of the others, of which this rank has no samples. False where nobody has any more.
+  bool answer();
+  /// Whether all ranks have thrown, since one has run out.
+  bool ended_early() const { return ended_early_; }
+  /// The first of those ranks that had the last backward; -1 where there was none.
+  int last_rank() const { return last_rank_; }
 
   /// Of each bucket, in bytes; empty before the first synchronised backward.
   std::vector<size_t> bucket_bytes() const;
@@ -53,10 +70,15 @@ class TANDEM_API Reducer final : public GradObserver {
  private:
   enum class Rule { said, forward, none };  // where the number of samples comes from
   void make_buckets(std::span<Leaf* const> leaves);
-  void fill_info(std::span<Leaf* const> leaves);
+  void start_round(std::span<Leaf* const> leaves, bool takes_part);
+  void fill_info(std::span<Leaf* const> leaves, bool takes_part);
+  std::vector<int> ranks_taking_part() const;
+  void start_bucket(size_t bucket);
   void finish_backward();
+  void require_reached(size_t ranks) const;
+  void require_no_early_end(const std::vector<int>& ranks);
   void require_agreement() const;
-  std::string unused() const;
+  std::string unused(size_t ranks) const;
 
   Communicator& communicator_;
   const ReducerOptions options_;
@@ -68,10 +90,13 @@ class TANDEM_API Reducer final : public GradObserver {
   std::unique_ptr<CommHook> hook_ = allreduce_hook();
   Callbacks callbacks_;
 
-  // f64 [2 + 3 + parameters]: this rank's samples; then, summed over the ranks, the samples, who used which rule, and
-  // by how many ranks each parameter was reached.
+  // f64 [2 + 3 + parameters + ranks]: this rank's samples; then, summed over the ranks, the samples, who used which
+  // rule, and by how many ranks each parameter was reached. While joining, also which ranks take part.
   Tensor info_;
   std::optional<int64_t> forward_samples_, said_samples_;
+  std::optional<Join> join_;
+  bool ended_early_ = false;
+  int last_rank_ = -1;
   int held_back_ = 0, accumulate_ = 1, backwards_ = 0;
   bool syncing_ = false;         // this backward
   std::vector<bool> was_fresh_;  // of each leaf that was not reached, by index

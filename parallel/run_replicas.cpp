@@ -1,4 +1,5 @@
 #include <tandem/core/parallel_for.h>
+#include <tandem/parallel/error_text.h>
 #include <tandem/parallel/process_group_impl.h>
 #include <tandem/parallel/run_replicas.h>
 #include <tandem/parallel/thread_group.h>
@@ -24,16 +25,6 @@ struct Run {
   std::exception_ptr first;  // of a failure; one that is not the echo of another's counts more
   bool first_is_echo = false;
 };
-
-std::string what(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that says nothing";
-  }
-}
 
 // Whether it tells of another rank's failure.
 bool is_echo(const std::exception_ptr& error, int rank) {
@@ -65,7 +56,7 @@ void run_rank(const std::shared_ptr<Run>& run, std::shared_ptr<ThreadMembership>
       run->fn(rank);
     } catch (...) {
       error = std::current_exception();
-      membership->set_reason(what(error));
+      membership->set_reason(error_text(error));
     }
   }
   membership = nullptr;  // says goodbye before the caller may go on
@@ -114,7 +105,7 @@ void run_replicas(int n, std::function<void(int)> fn, RunReplicasOptions options
   lock.unlock();
   for (auto& t : threads) all ? t.join() : t.detach();
   check<CommError>(all, "[run_replicas] ranks ", left, " still run ", double(options.timeout.count()) / 1000,
-                   " s after another failed: ", error ? what(error) : "");
+                   " s after another failed: ", error ? error_text(error) : "");
   if (error) std::rethrow_exception(error);
 }
 
