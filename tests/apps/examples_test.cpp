@@ -7,6 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 using namespace tandem::test;
 
 namespace {
@@ -25,6 +29,19 @@ int count(const std::string& text, const std::string& part) {
   int n = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
+}
+
+// One that nobody listens at, at this moment.
+int free_port() {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof a;
+  const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(::bind(s, reinterpret_cast<sockaddr*>(&a), size) == 0);
+  REQUIRE(::getsockname(s, reinterpret_cast<sockaddr*>(&a), &size) == 0);
+  ::close(s);
+  return ntohs(a.sin_port);
 }
 
 // CIFAR-10's training files, whose images have one colour for each class.
@@ -87,4 +104,13 @@ TEST_CASE("cifar10_data_parallel: the Net on two devices") {
   const std::string says = "[1,     3] loss: ";
   REQUIRE(r.output.starts_with(says));
   CHECK(std::stod(r.output.substr(says.size())) < 2.4);  // from ln 10 = 2.3 on downwards
+}
+
+TEST_CASE("cifar10_distributed: the Net in two processes that the program starts itself") {
+  TemporaryFolder tmp;
+  write_cifar10(tmp / "data");
+  Finished r = run_program("cifar10_distributed", {"1", tmp / "data", std::to_string(free_port()), "2", "300"});
+  INFO(r.output);
+  CHECK(r.code == 0);
+  CHECK(count(r.output, "[1,     2] loss: ") == 2);  // each rank's own
 }
