@@ -21,11 +21,11 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
     {"apps", {"core", "ops", "nn", "amp", "data", "parallel", "apps"}}};
 
 // What the operating system and the compiler bring.
-const std::set<std::string> kSystem{"omp.h",        "unistd.h",       "fcntl.h",     "dlfcn.h",       "poll.h",
-                                    "pthread.h",    "spawn.h",        "signal.h",    "netdb.h",       "immintrin.h",
-                                    "sys/mman.h",   "sys/stat.h",     "sys/file.h",  "sys/wait.h",    "sys/types.h",
-                                    "sys/socket.h", "sys/resource.h", "sys/ioctl.h", "linux/futex.h", "sys/syscall.h",
-                                    "netinet/in.h", "netinet/tcp.h"};
+const std::set<std::string> kSystem{"omp.h",         "unistd.h",     "fcntl.h",        "dlfcn.h",     "poll.h",
+                                    "pthread.h",     "sched.h",      "spawn.h",        "signal.h",    "netdb.h",
+                                    "immintrin.h",   "sys/mman.h",   "sys/stat.h",     "sys/file.h",  "sys/wait.h",
+                                    "sys/types.h",   "sys/socket.h", "sys/resource.h", "sys/ioctl.h", "linux/futex.h",
+                                    "sys/syscall.h", "netinet/in.h", "netinet/tcp.h"};
 
 struct Include {
   std::string name;  // between the brackets or quotes
