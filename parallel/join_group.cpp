@@ -56,24 +56,26 @@ class GroupNumber {
   bool used_ = false;
 };
 
-// Whether the master can be reached from its own machine alone; unknown where its name is not known yet.
-std::optional<bool> is_on_loopback(const Rendezvous& r) {
+// Whence the master can be reached: from its own machine alone or from others; unknown where its name is not known yet.
+enum class Reach { own_machine, others, unknown };
+
+Reach reach_of_master(const Rendezvous& r) {
+  if (!r.file.empty() && r.rank != 0) return Reach::unknown;  // the file will tell
   try {
-    return is_loopback(resolve(r.host, r.port)[0]);
+    return is_loopback(resolve(r.host, r.port)[0]) ? Reach::own_machine : Reach::others;
   } catch (const CommError&) {
-    return {};
+    return Reach::unknown;
   }
 }
 
 // What must be so where the ranks are, or may be, on several nodes. Said at once on each rank, not at the deadline.
 void check_nodes(const Rendezvous& r, const std::string& token, Deadline deadline) {
-  const bool address_is_known = r.file.empty() || r.rank == 0;
-  const auto loopback = address_is_known ? is_on_loopback(r) : std::nullopt;
+  const Reach reach = reach_of_master(r);
   check<CommError>(
-      !token.empty() || !(r.several_nodes || loopback == false),
+      !token.empty() || !(r.several_nodes || reach == Reach::others),
       "[rendezvous] the ranks may be on several nodes, and there is no token to keep strangers out: export "
       "TANDEM_TOKEN, any long random text, the same for all ranks");
-  if (!r.several_nodes || loopback != true) return;
+  if (!r.several_nodes || reach != Reach::own_machine) return;
   log(LogLevel::warning, message("[rendezvous] the ranks are on several nodes, and the master's address, ", r.host,
                                  ", is loopback, each machine's own: only ranks of rank 0's machine can reach it. Set "
                                  "MASTER_ADDR to an address that all can"));
