@@ -11,9 +11,10 @@ namespace tandem {
 struct GradBucket {
   int index = 0;
   bool is_last = false;
-  Tensor flat;    // [elements]; the gradients themselves, in the order in which they became ready
-  Tensor weight;  // f64 [2]: this rank's share of the mean, numerator and denominator; readable once a collective that
-                  // was started before it has run, so it is handed on as `premultiply`
+  Tensor flat;                    // [elements]; the gradients themselves, in the order in which they became ready
+  std::vector<Tensor> gradients;  // each parameter's, in `flat`
+  Tensor weight;  // f64 [2]: this rank's share of the mean, its samples and those of all ranks; the latter readable once
+                  // a collective that was started before it has run, so it is handed on as `premultiply`
   std::string label;
 };
 
@@ -24,7 +25,13 @@ class TANDEM_API CommHook {
   /// The bucket is complete here: starts what brings it together and returns at once. The gradients may not be touched
   /// before the Work is done.
   virtual Work start(GradBucket& bucket, Communicator& communicator) = 0;
-  /// After the Work is done, at the end of the backward: puts the mean into `bucket.flat`, if it is not there.
+  /// A second round, for hooks that need one: called at the end of the backward, when the first Work is done, for the
+  /// buckets in their order; starts it and returns at once.
+  virtual Work start_second(GradBucket& bucket, Communicator& communicator) {
+    (void)bucket, (void)communicator;
+    return {};
+  }
+  /// After all that is done, at the end of the backward: puts the mean into `bucket.flat`, if it is not there.
   virtual void finish(GradBucket& bucket) { (void)bucket; }
 };
 

@@ -68,12 +68,16 @@ void Reducer::make_buckets(std::span<Leaf* const> reached) {
     number_.push_back(size_t(i));
   }
   buckets_ = std::make_unique<Buckets>(ordered, options_.limits);
-  for (size_t b = 0; b < buckets_->size(); ++b)
+  for (size_t b = 0; b < buckets_->size(); ++b) {
+    std::vector<Tensor> gradients;
+    for (const Leaf* l : (*buckets_)[b].leaves) gradients.push_back(l->window);
     pieces_.push_back({.index = int(b),
                        .is_last = b + 1 == buckets_->size(),
                        .flat = (*buckets_)[b].flat,
+                       .gradients = std::move(gradients),
                        .weight = info_.narrow(0, 0, 2),
                        .label = message("bucket ", b, " of ", buckets_->size())});
+  }
 }
 
 void Reducer::fill_info(std::span<Leaf* const> reached, bool takes_part) {
@@ -153,6 +157,10 @@ void Reducer::finish_backward() {
   const std::vector<int> ranks = ranks_taking_part();
   last_rank_ = ranks.front();
   if (callbacks_.buckets_started) callbacks_.buckets_started(last_rank_);
+  for (size_t b = 0; b < works_.size(); ++b) {
+    works_[b].wait();
+    works_[b] = hook_->start_second(pieces_[b], communicator_);
+  }
   for (size_t b = 0; b < works_.size(); ++b) {
     works_[b].wait();
     hook_->finish(pieces_[b]);
