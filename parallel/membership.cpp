@@ -45,11 +45,14 @@ void Membership::fail(int culprit, const std::string& why) {
     if (failed_.load(std::memory_order_relaxed)) return;
     verdict_ = why;
     culprit_ = culprit;
+    on_verdict(culprit, why);
     failed_.store(true, std::memory_order_release);
     wakes = wakes_;
   }
   for (auto& [id, wake] : wakes) wake();
 }
+
+void Membership::on_verdict(int, const std::string&) {}
 
 int Membership::on_failure(std::function<void()> wake) {
   std::unique_lock lock(mutex_);

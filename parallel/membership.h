@@ -84,6 +84,8 @@ class TANDEM_API Membership {
   void remove_on_failure(int id);
 
  protected:
+  /// The verdict has come, and whoever waits is about to hear it. Called once; must not call back into here.
+  virtual void on_verdict(int culprit, const std::string& why);
   /// All that were opened here.
   std::vector<std::shared_ptr<Channel>> channels() const;
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
 
 namespace tandem {
@@ -163,6 +165,12 @@ void StoreMembership::expired(const Channel& channel, const std::string& what) {
   }
   if (nobody_to_ask) return fail(-1, message("[", what, "] rank 0, whose store could tell who is to blame, has left"));
   client_->post(StoreOp::who, question.body());
+}
+
+// To the launcher, which tells by it whose end came first.
+void StoreMembership::on_verdict(int culprit, const std::string& why) {
+  const char* path = std::getenv("TANDEM_ERROR_FILE");
+  if (path && *path) std::ofstream(path) << culprit << ' ' << why;
 }
 
 void StoreMembership::told(StoreOp op, FrameReader& body) {

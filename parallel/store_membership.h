@@ -56,6 +56,7 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
   const std::string& local_host() const { return local_host_; }
 
  private:
+  void on_verdict(int culprit, const std::string& why) override;
   void join();
   void begin();
   void told(StoreOp op, FrameReader& body);
