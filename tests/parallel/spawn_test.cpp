@@ -4,6 +4,7 @@
 #include "tests/support/temporary_folder.h"
 
 #include <tandem/core/error.h>
+#include <tandem/parallel/process_group.h>
 #include <tandem/parallel/spawn.h>
 
 #include <doctest/doctest.h>
@@ -75,6 +76,11 @@ void act(int rank) {
   } else if (what == "hang") {
     say(message("pid ", ::getpid()));
     sleep_for_ever();
+  } else if (what == "all_reduce") {
+    ProcessGroup group = init_process_group();
+    Tensor x = full({3}, rank + 1.0);
+    group.communicator().all_reduce(x);
+    say(message(rank, ": ", x.to_vector<float>()[2]));
   } else if (what == "nested") {
     try {
       spawn([](int) {}, 2);
@@ -184,6 +190,14 @@ TEST_CASE("spawn: a main that takes another way in the rank is an error that say
   REQUIRE(t.lines.size() == 2);
   CHECK(t.lines[1].ends_with(
       "rank 1 of 3 exited with code 0 without coming to this call of spawn: main took another way in it"));
+}
+
+TEST_CASE("spawn: the ranks are a group by env://") {
+  Told t = tell("all_reduce");
+  REQUIRE(t.lines.size() == 4);
+  std::sort(t.lines.begin(), t.lines.end() - 1);
+  for (int r = 0; r < 3; ++r) CHECK(t.lines[size_t(r)] == message(r, ": ", 6.0));
+  CHECK(t.lines[3] == "all have returned");
 }
 
 TEST_CASE("spawn: not in a rank") {
