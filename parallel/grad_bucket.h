@@ -13,8 +13,8 @@ struct GradBucket {
   bool is_last = false;
   Tensor flat;                    // [elements]; the gradients themselves, in the order in which they became ready
   std::vector<Tensor> gradients;  // each parameter's, in `flat`
-  Tensor weight;  // f64 [2]: this rank's share of the mean, its samples and those of all ranks; the latter readable once
-                  // a collective that was started before it has run, so it is handed on as `premultiply`
+  Tensor weight;  // f64 [2]: this rank's share of the mean, its samples and those of all ranks; the latter readable
+                  // once a collective that was started before it has run, so it is handed on as `premultiply`
   std::string label;
 };
 

@@ -73,6 +73,8 @@ class TANDEM_API Membership {
   /// A deadline has passed in this channel: asks for a verdict, which comes as a failure. May be called again.
   virtual void expired(const Channel& channel, const std::string& what) = 0;
 
+  /// This member goes, for that reason: the others hear it where they still need this one. Said once.
+  virtual void leave(const std::string& reason) = 0;
   /// A member has left in good order, having been in these collectives; others may go on without it as long as they do
   /// not need it.
   void left(int member, std::map<uint32_t, uint64_t> last_completed, const std::string& reason);

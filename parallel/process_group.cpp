@@ -49,7 +49,12 @@ std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
 ProcessGroup::ProcessGroup(const ProcessGroupOptions& options) : ProcessGroup(join(options)) {}
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
-  impl_->communicator = open(all_ranks(size()));
+  try {
+    impl_->communicator = open(all_ranks(size()));
+  } catch (const std::exception& e) {
+    impl_->membership->leave(e.what());
+    throw;
+  }
   impl_->outer = std::exchange(context().process_group, this);
 }
 

@@ -56,7 +56,7 @@ void run_rank(const std::shared_ptr<Run>& run, std::shared_ptr<ThreadMembership>
       run->fn(rank);
     } catch (...) {
       error = std::current_exception();
-      membership->set_reason(error_text(error));
+      membership->leave(error_text(error));
     }
   }
   membership = nullptr;  // says goodbye before the caller may go on

@@ -50,7 +50,7 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
 
   /// Says goodbye: the others may go on without this rank as long as they don't need it, and are told the reason where
   /// they do.
-  void leave(const std::string& reason);
+  void leave(const std::string& reason) override;
 
   /// The number of this machine's address by which it reaches the master.
   const std::string& local_host() const { return local_host_; }

@@ -35,8 +35,7 @@ class ThreadMembership final : public Membership {
  public:
   ThreadMembership(std::shared_ptr<ThreadGroup> group, int rank, std::chrono::milliseconds timeout);
   ~ThreadMembership() override;
-  /// What the others are told when this member has gone.
-  void set_reason(std::string reason) { reason_ = std::move(reason); }
+  void leave(const std::string& reason) override { reason_ = reason; }  // said at the end
 
   std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) override;
   void report(int culprit, const std::string& why) override { group_->report(culprit, why); }

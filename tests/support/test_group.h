@@ -29,6 +29,7 @@ class TestMembership final : public Membership {
   ~TestMembership() override;
   std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) override;
   void report(int culprit, const std::string& why) override;
+  void leave(const std::string&) override {}
   /// Blames those of this process's ranks that are furthest behind.
   void expired(const Channel& channel, const std::string& what) override;
 
