@@ -1,6 +1,7 @@
 #include <tandem/core/autograd.h>
 #include <tandem/core/copy.h>
 #include <tandem/core/record.h>
+#include <tandem/core/timeline.h>
 
 #include <algorithm>
 #include <cmath>
@@ -351,6 +352,7 @@ void run_schedule(std::span<const Tensor> grads, Schedule& s, const BackwardOpti
       require_alive(n);  // a backward inside a closure may have come by
       opened.clear();
       try {
+        TimelineSpan span(TimelineEvent::Kind::closure, n->name);
         n->run(gy, Targets(t, k));
       } catch (...) {
         for (Leaf* l : opened) l->written = false;

@@ -1,7 +1,6 @@
 #include <tandem/core/kernel.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace tandem {
 
@@ -12,19 +11,11 @@ std::vector<KernelSlotBase*>& kernel_slots() {
 
 namespace detail {
 
-std::atomic<KernelTimer> kernel_timer{nullptr};
-
 void no_kernel(const char* name, DeviceKind k) { throw Error(message(name, ": no kernel for ", k)); }
 
 void add_slot(KernelSlotBase& s) {
   auto& slots = kernel_slots();
   if (std::find(slots.begin(), slots.end(), &s) == slots.end()) slots.push_back(&s);
-}
-
-uint64_t now_ns() {
-  return uint64_t(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
 }
 
 }  // namespace detail

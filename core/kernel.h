@@ -2,8 +2,8 @@
 /// registration line in the op's CPU source and one in its .cu. The compiler checks the signature at both ends.
 #pragma once
 #include <tandem/core/device.h>
+#include <tandem/core/timeline.h>
 
-#include <atomic>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,10 +22,6 @@ TANDEM_API std::vector<KernelSlotBase*>& kernel_slots();
 namespace detail {
 [[noreturn]] TANDEM_API void no_kernel(const char* name, DeviceKind k);
 TANDEM_API void add_slot(KernelSlotBase& s);
-/// Set by a profiler (tandem-bench): told how long each kernel call took on the host.
-using KernelTimer = void (*)(const char* name, uint64_t nanoseconds);
-extern TANDEM_API std::atomic<KernelTimer> kernel_timer;
-TANDEM_API uint64_t now_ns();
 }  // namespace detail
 
 template <class Signature>
@@ -46,14 +42,8 @@ struct KernelSlot<void(Args...)> : KernelSlotBase {
   template <class... A>
   void operator()(Device d, A&&... args) const {
     auto f = get(d.kind);
-    auto timer = detail::kernel_timer.load(std::memory_order_relaxed);
-    if (!timer) [[likely]] {
-      f(std::forward<A>(args)...);
-      return;
-    }
-    uint64_t start = detail::now_ns();
+    TimelineSpan span(TimelineEvent::Kind::kernel, name);
     f(std::forward<A>(args)...);
-    timer(name, detail::now_ns() - start);
   }
 };
 

@@ -1,4 +1,5 @@
 #include <tandem/core/copy.h>
+#include <tandem/core/timeline.h>
 #include <tandem/parallel/host_communicator.h>
 
 #include <cstring>
@@ -157,6 +158,10 @@ void HostCommunicator::execute(const Collective& c) {
   membership_->require_present(*channel_);
   const Header h = header_of(c, *channel_, sequence, size());
   Wait wait(*membership_, *channel_, h, c.label, c.timeout.count() ? c.timeout : membership_->timeout());
+  const std::string name = to_string(c.kind);
+  const Tensor& whole = c.in ? c.in : c.out;
+  const size_t bytes = whole ? size_t(whole.numel()) * size_of(whole.dtype()) : 0;
+  TimelineSpan span(TimelineEvent::Kind::collective, name, c.label, membership_->rank(), bytes);
 
   // The transport sees host memory alone.
   Collective host = c;

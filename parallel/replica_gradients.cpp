@@ -1,6 +1,7 @@
 #include <tandem/core/autograd.h>
 #include <tandem/core/copy.h>
 #include <tandem/core/parallel_for.h>
+#include <tandem/core/timeline.h>
 #include <tandem/parallel/replica_gradients.h>
 
 #include <algorithm>
@@ -129,6 +130,8 @@ void ReplicaGradients::add_flat(const Piece& p) {
     return flat.alias({p.elements}, {1}, flat.impl()->offset + p.begin);
   };
   Tensor sum = piece_of(0);
+  TimelineSpan span(TimelineEvent::Kind::collective, "add_up", {}, -1,
+                    size_t(running_ - 1) * size_t(p.elements) * size_of(sum.dtype()));
   for (size_t r = 1; r < size_t(running_); ++r) copy_into({sum, 1}, piece_of(r));
 }
 

@@ -17,7 +17,9 @@ namespace {
 struct Split {
   std::map<std::string, double> ms;
   static Split* now;
-  static void add(const char* name, uint64_t ns) { now->ms[name] += double(ns) * 1e-6; }
+  static void add(const TimelineEvent& e) noexcept {
+    if (e.kind == TimelineEvent::Kind::kernel) now->ms[std::string(e.name)] += double(e.end_ns - e.begin_ns) * 1e-6;
+  }
 };
 Split* Split::now = nullptr;
 
@@ -47,9 +49,9 @@ nlohmann::ordered_json measure(const std::string& name, int batch, const StepOpt
   if (o.split) {
     Split split;
     Split::now = &split;
-    detail::kernel_timer = &Split::add;
+    set_timeline_sink(&Split::add);
     for (int i = 0; i < o.steps; ++i) step();
-    detail::kernel_timer = nullptr;
+    set_timeline_sink(nullptr);
     nlohmann::ordered_json kernels;
     for (auto& [kernel, total] : split.ms) kernels[kernel] = total / o.steps;
     r["kernels_ms"] = kernels;
