@@ -32,17 +32,34 @@ WORK = [
     ("mlp_sgd_mom", "32-64-64-10 perceptron, a training step at batch 32", "us", False),
     ("augment", "crop, flip, normalise on one core", "images/s", True),
     ("peak_mb", "peak memory of the process that trains the Net", "MB", False),
+    ("ddp", "Net by DDP, two processes with a core each, batch 128, f32", "images/s", True),
+    ("reduce_34mb", "34 MB all-reduce between two processes: Tandem by shared memory, PyTorch by Gloo", "us", False),
+    ("reduce_34mb_sockets", "the same: Tandem by sockets, PyTorch by Gloo", "us", False),
+    ("reduce_4kb", "4 KB all-reduce between two processes: Tandem by shared memory, PyTorch by Gloo", "us", False),
+    ("reduce_4kb_sockets", "the same: Tandem by sockets, PyTorch by Gloo", "us", False),
+    ("broadcast_34mb", "34 MB broadcast between two processes: Tandem by shared memory, PyTorch by Gloo", "us", False),
+    ("broadcast_34mb_sockets", "the same: Tandem by sockets, PyTorch by Gloo", "us", False),
     ("start", "start: Tandem's process up to the end of its first step, PyTorch's import alone", "ms", False),
 ]
 
 
 def run(command, options, **env):
     """Runs a program that prints a line of JSON, and returns what it says."""
+    return run_lines(command, options, **env)[-1]
+
+
+def run_lines(command, options, **env):
+    """The same of a program that prints several."""
     env = dict(os.environ, OMP_NUM_THREADS=str(options.threads), **env)
     result = subprocess.run([str(c) for c in command], env=env, capture_output=True, text=True)
     if result.returncode:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{result.stderr[-3000:]}")
-    return json.loads(result.stdout.strip().splitlines()[-1])
+    return [json.loads(line) for line in result.stdout.strip().splitlines()]
+
+
+# What both print of collectives, and what it is called here.
+COLLECTIVES = {("all_reduce", 35688000): "reduce_34mb", ("all_reduce", 4096): "reduce_4kb",
+               ("broadcast", 35688000): "broadcast_34mb"}
 
 
 def tandem(options):
@@ -56,6 +73,14 @@ def tandem(options):
         yield key, us
     yield "augment", run([bench, "data", "--json"], options)["augment_images_s"]
     yield "start", run([bench, "start", "--json"], options)["start_ms"]
+    for row in run_lines([bench, "parallel", "--mode", "ddp-processes", "--rounds", 1, "--threads", 2, "--json"],
+                         options):
+        if row["mode"] == "ddp-processes":
+            yield "ddp", row["images_s"]
+    for row in run_lines([bench, "collectives", "--over", "shm", "sockets", "--rounds", 1, "--json"], options):
+        key = COLLECTIVES.get((row["op"], row["bytes"]))
+        if key:
+            yield key + ("_sockets" if row["over"] == "sockets" else ""), row["best_us"]
 
 
 def onednn(options):
@@ -79,6 +104,18 @@ def pytorch(options):
     toy = run([PYTHON, HERE / "pytorch_toy.py"], options)
     for key in ("linear_sgd", "linear_adam", "mlp_sgd_mom"):
         yield key, toy[key]
+
+
+def pytorch_ddp(options):
+    lines = run_lines([PYTHON, HERE / "pytorch_ddp.py"] + (["--bf16"] if options.bf16 else []), options)
+    yield "version", lines[0]["version"] + ", DistributedDataParallel over Gloo"
+    for row in lines:
+        if "images_s" in row and not row["bf16"]:
+            yield "ddp", row["images_s"]
+        key = COLLECTIVES.get((row.get("op"), row.get("bytes")))
+        if key:
+            yield key, row["best_us"]
+            yield key + "_sockets", row["best_us"]
 
 
 def torchvision(options):
@@ -121,6 +158,7 @@ def jax(options):
 PEERS = {
     "onednn": (onednn, []),
     "pytorch": (pytorch, ["torch", "numpy"]),
+    "pytorch-ddp": (pytorch_ddp, ["torch", "numpy"]),
     "torchvision": (torchvision, ["torch", "torchvision", "numpy"]),
     "libtorch": (libtorch, ["torch"]),
     "tensorflow": (tensorflow, ["tensorflow-cpu"]),
