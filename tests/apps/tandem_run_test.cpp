@@ -242,9 +242,9 @@ TEST_CASE("tandem-run: Ctrl-C lets the ranks save and end; what does not is kill
 }
 
 TEST_CASE("tandem-run: Ctrl-Z stops the ranks, too, until they are continued") {
-  TemporaryFolder tmp;
-  Program p("tandem-run", shell({"-n", "2"}, message("echo $$ >> ", tmp / "pids", "; until test -e ", tmp / "end",
-                                                     "; do sleep 0.01; done")));
+  TemporaryFolder tmp;  // the ranks start nothing: one that is about to would not show as stopped
+  Program p("tandem-run",
+            shell({"-n", "2"}, message("echo $$ >> ", tmp / "pids", "; until test -e ", tmp / "end", "; do :; done")));
   const auto pids = pids_in(tmp / "pids", 2);
   REQUIRE(pids.size() == 2);
   auto all_stopped = [&] {
