@@ -198,7 +198,7 @@ void StoreGroup::lost(const StorePeer* peer, const std::string& why) {
   } else {
     m->gone = true;
     verdict(rank, message("rank ", rank, " (", m->where, ") has died: its connection to the store ended (", why, "); ",
-                          m->doing.empty() ? "it had begun no collective" : "it was last seen in ", m->doing));
+                          m->doing.empty() ? "it had not told of any collective yet" : "it was last seen in ", m->doing));
   }
 }
 

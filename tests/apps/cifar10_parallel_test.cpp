@@ -41,6 +41,18 @@ std::string last_checkpoint(const std::string& folder) {
   return last;
 }
 
+// Kills one of the processes whose command line is of that program and names that folder.
+void kill_a_process_of(const std::string& program, const std::string& folder) {
+  for (auto& e : fs::directory_iterator("/proc")) {
+    const std::string line = read_text(e.path().string() + "/cmdline");
+    if (line.starts_with(program + '\0') && line.find(folder) != std::string::npos) {
+      ::kill(pid_t(std::stol(e.path().filename().string())), SIGKILL);
+      return;
+    }
+  }
+  FAIL("no such process");
+}
+
 void check_close(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-4));
@@ -96,6 +108,33 @@ TEST_CASE("cifar10 train --parallel ddp: killed and resumed, it ends in the stra
   INFO(o.output);
   CHECK(o.code == 0);
   CHECK(o.output.find("3 ranks as threads") != std::string::npos);
+}
+
+TEST_CASE("cifar10 train --parallel ddp under tandem-run: killed, it goes on from its last checkpoint by itself") {
+  TemporaryFolder tmp;
+  const std::string program = std::string(TANDEM_PROGRAM_DIR) + "/cifar10";
+  auto under = [&](std::vector<std::string> launcher, const std::vector<std::string>& args) {
+    launcher.push_back(program);
+    launcher.insert(launcher.end(), args.begin(), args.end());
+    return launcher;
+  };
+  Finished straight =
+      run_program("tandem-run", under({"-n", "2"}, run(tmp / "straight", "small", {"--parallel", "ddp"})));
+  INFO(straight.output);
+  REQUIRE(straight.code == 0);
+  CHECK(straight.output.find("2 ranks as processes: batches of 32, 16 each") != std::string::npos);
+
+  const std::vector<std::string> saving = {"--parallel", "ddp", "--save-every", "2", "--resume", "auto"};
+  Program p("tandem-run", under({"-n", "2", "--max-restarts", "1"}, run(tmp / "killed", "small", saving)));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (p.running() && std::chrono::steady_clock::now() < deadline &&
+         !(fs::exists(tmp / "killed") && !last_checkpoint(tmp / "killed").empty()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill_a_process_of(program, tmp / "killed");
+  const int code = p.wait();
+  INFO(p.output());
+  CHECK(code == 0);
+  CHECK(read_text(last_checkpoint(tmp / "killed")) == read_text(last_checkpoint(tmp / "straight")));
 }
 
 TEST_CASE("cifar10 train --parallel: what can't be") {

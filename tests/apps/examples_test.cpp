@@ -114,3 +114,10 @@ TEST_CASE("cifar10_distributed: the Net in two processes that the program starts
   CHECK(r.code == 0);
   CHECK(count(r.output, "[1,     2] loss: ") == 2);  // each rank's own
 }
+
+TEST_CASE("toy_distributed: two processes, started by tandem-run, train one model") {
+  Finished r = run_program("tandem-run", {"-n", "2", std::string(TANDEM_PROGRAM_DIR) + "/toy_distributed", "2"});
+  INFO(r.output);
+  CHECK(r.code == 0);
+  for (const char* rank : {"rank 0 of 2: loss ", "rank 1 of 2: loss "}) CHECK(count(r.output, rank) == 4);
+}
