@@ -139,7 +139,7 @@ TEST_CASE("tandem-bench parallel: a bucket is on its way while the rest of backw
     const int pid = e["pid"];
     const double at = e["ts"];
     if (e["cat"] == "ready") ready[pid].push_back(at);
-    if (e["cat"] == "closure") last_closure[pid] = std::max(last_closure[pid], at);
+    if (e["cat"] == "closure") last_closure[pid] = std::max(last_closure.try_emplace(pid, at).first->second, at);
     if (e["cat"] == "delay") {
       delays[pid].push_back(at);
       CHECK(e["dur"].get<double>() >= 5000);

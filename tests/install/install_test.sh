@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the library into a folder and uses it from there, by find_package and by pkg-config.
-# usage: install_test.sh BUILD_DIR WORK_DIR CMAKE CXX
+# usage: install_test.sh BUILD_DIR WORK_DIR CMAKE CXX GENERATOR
 set -euo pipefail
-build=$1 work=$2 cmake=$3 cxx=$4
+build=$1 work=$2 cmake=$3 cxx=$4 generator=$5
 consumer=$(cd "$(dirname "$0")/consumer" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -32,7 +32,7 @@ if nm -DC --defined-only prefix/lib*/libtandem.so | grep -E ' [A-Z] (dnnl|Eigen|
 fi
 
 echo "== find_package"
-"$cmake" -S "$consumer" -B by_cmake -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" >by_cmake.log
+"$cmake" -G "$generator" -S "$consumer" -B by_cmake -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" >by_cmake.log
 "$cmake" --build by_cmake >>by_cmake.log
 by_cmake/consumer
 
