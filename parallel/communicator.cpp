@@ -130,6 +130,7 @@ void Communicator::require_valid(const Collective& c) const {
     case Kind::reduce_scatter: require_parts(op, c.in, c.out, size_); break;
     case Kind::all_to_all:
       require_parts(op, c.in, c.out, 1);
+      check(c.in.raw() != c.out.raw() || c.in.numel() == 0, "[", op, "] can't work in place");
       check<ShapeError>(c.in.dim() > 0 && c.in.size(0) == size_, "[", op, "] a tensor of shape ", c.in.shape(),
                         " has no part for each of ", size_, " ranks");
       break;

@@ -3,6 +3,7 @@
 #include <tandem/parallel/host_communicator.h>
 
 #include <cstring>
+#include <exception>
 
 namespace tandem {
 
@@ -70,13 +71,21 @@ HostCommunicator::HostCommunicator(std::shared_ptr<Membership> membership, std::
       received_(size_t(size())) {}
 
 HostCommunicator::~HostCommunicator() {
+  bool unfinished;
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    if (running_ || !tasks_.empty())
-      membership_->fail(-1,
-                        message("[", channel_->name, "] the communicator has ended while collectives were under way"));
+    unfinished = running_ || !tasks_.empty();
     changed_.notify_all();
+  }
+  if (unfinished) {
+    const int me = membership_->rank();
+    const std::string why =
+        message("[", channel_->name, "] rank ", me, " has ended a communicator while collectives were under way");
+    if (std::uncaught_exceptions() > 0)
+      membership_->fail(me, why);  // the group follows, and tells the others the reason
+    else
+      membership_->report(me, why);
   }
   if (lane_.joinable()) lane_.join();
 }
@@ -170,7 +179,7 @@ void HostCommunicator::execute(const Collective& c) {
   if (c.in && c.out && c.in.is_same(c.out)) host.out = host.in;
   move(host, h, wait);
   if (c.out && !host.out.is_same(c.out)) copy_into({c.out, 0}, host.out);
-  if (c.out) c.out.storage()->bump();
+  if (c.out && (c.kind != Kind::reduce || rank() == c.peer)) c.out.storage()->bump();
   if (!pair) channel_->completed = sequence;
 }
 

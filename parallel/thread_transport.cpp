@@ -65,7 +65,10 @@ bool ThreadTransport::withdraw(uint64_t begins) {
 
 void ThreadTransport::meet(Wait& wait) {
   const uint64_t begins = meeting_ * size_;
-  ++hub_->arrivals;
+  uint64_t n = hub_->arrivals.load();
+  do {
+    if (n & ThreadHub::kWithdrawn) wait.withdrawn();
+  } while (!hub_->arrivals.compare_exchange_weak(n, n + 1));
   wake();
   try {
     sleep_until([&] { return hub_->arrivals.load() >= begins; }, [&] { wait.check(); }, wait);
@@ -77,12 +80,12 @@ void ThreadTransport::meet(Wait& wait) {
   wait.advance();
 }
 
-// Everyone who has arrived gets here without anybody's help, so a verdict need not end this wait; ending it would let
-// go of memory that another still reads.
+// Everyone who has arrived gets here without anybody's help, so neither verdict nor deadline need end this wait; ending
+// it would let go of memory that another still reads.
 void ThreadTransport::pass(Mark mark, Wait& wait) {
   announce(hub_->slots[me_].*mark, meeting_);
   for (size_t r = 0; r < size_; ++r)
-    sleep_until([&] { return (hub_->slots[r].*mark).load() >= meeting_; }, [&] { wait.check_deadline(); }, wait);
+    sleep_until([&] { return (hub_->slots[r].*mark).load() >= meeting_; }, [] {}, wait);
   wait.advance();
 }
 
@@ -139,20 +142,30 @@ void ThreadTransport::all_reduce(const Header& header, std::span<std::byte> data
 void ThreadTransport::transfer(const Header& header, int peer, std::span<const std::byte> send,
                                std::span<std::byte> recv, Wait& wait) {
   const auto other = size_t(peer);
+  const uint64_t posted = 3 * header.sequence, claimed = posted + 1, taken = posted + 2;
   auto check = [&] { wait.check(); };
   if (recv.empty()) {
     ThreadHub::Mail& m = hub_->mail(me_, other);
     m.header = header;
     m.data = send;
-    announce(m.posted, header.sequence);
-    sleep_until([&] { return m.taken.load() >= header.sequence; }, check, wait);
+    announce(m.state, posted);
+    try {
+      sleep_until([&] { return m.state.load() == taken; }, check, wait);
+    } catch (...) {
+      uint64_t unclaimed = posted;
+      if (!m.state.compare_exchange_strong(unclaimed, posted | ThreadHub::kWithdrawn))
+        sleep_until([&] { return m.state.load() == taken; }, [] {}, wait);  // being read: it won't take long
+      throw;
+    }
     return;
   }
   ThreadHub::Mail& m = hub_->mail(other, me_);
-  sleep_until([&] { return m.posted.load() >= header.sequence; }, check, wait);
+  sleep_until([&] { return (m.state.load() & ~ThreadHub::kWithdrawn) >= posted; }, check, wait);
   wait.require_match(peer, m.header);
+  uint64_t offered = posted;
+  if (!m.state.compare_exchange_strong(offered, claimed)) wait.withdrawn();
   copy(recv, m.data);
-  announce(m.taken, header.sequence);
+  announce(m.state, taken);
 }
 
 }  // namespace tandem

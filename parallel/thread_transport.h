@@ -22,8 +22,10 @@ struct ThreadHub {
     std::atomic<uint64_t> reduced{0}, done{0};  // the last meeting for which each holds
     std::array<Offer, 2> offers;                // of even and odd meetings: nobody is ahead of another by two
   };
+  /// From one member to another. Transfer s is posted at 3s, claimed by the receiver, who then reads, at 3s + 1, and
+  /// taken at 3s + 2. A sender that gives up before it is claimed sets the bit, and then it never is.
   struct Mail {
-    std::atomic<uint64_t> posted{0}, taken{0};
+    std::atomic<uint64_t> state{0};
     Header header;
     std::span<const std::byte> data;
   };

@@ -214,6 +214,7 @@ TEST_CASE("rank0_only lets the others wait, and tells them of an error") {
   CHECK_THROWS_WITH_AS(run_replicas(2,
                                     [&](int rank) {
                                       ProcessGroup& g = current_process_group();
+                                      g.barrier();
                                       if (rank == 0) g.rank0_only([] { throw IoError("disk full"); });
                                       o.of(rank, [&] { g.rank0_only([] {}); });
                                     }),
@@ -226,6 +227,7 @@ TEST_CASE("an outstanding collective does not hold up the end of its group") {
   Outcomes o;
   run_replicas(2, [&](int rank) {
     Communicator& c = current_process_group().communicator();
+    c.barrier();
     if (rank == 0) {
       Work w = c.all_reduce_async(zeros({100'000}));
       return;
@@ -233,8 +235,46 @@ TEST_CASE("an outstanding collective does not hold up the end of its group") {
     std::this_thread::sleep_for(50ms);
     o.of(rank, [&] { c.all_reduce(zeros({100'000})); });
   });
-  CHECK(has(o.text[1], "rank 0 has left the group"));
+  CHECK(has(o.text[1], "rank 0 has ended a communicator while collectives were under way"));
   CHECK(std::chrono::steady_clock::now() - start < 5s);
+}
+
+TEST_CASE(
+    "a communicator that is let go with work under way is missed by those who use it, and nothing of it is read") {
+  Outcomes o;
+  run_replicas(2, [&](int rank) {
+    auto c = current_process_group().new_communicator();
+    if (rank == 0) {
+      Work w = c->all_reduce_async(zeros({100'000}));
+      std::this_thread::sleep_for(20ms);
+      c.reset();
+      CHECK_THROWS_AS(w.wait(), CommError);
+      std::this_thread::sleep_for(100ms);  // its group lives on
+      return;
+    }
+    std::this_thread::sleep_for(60ms);
+    o.of(rank, [&] { c->all_reduce(zeros({100'000})); });
+  });
+  CHECK(o.culprit[1] == 0);
+  CHECK(o.after[1] < 5s);
+}
+
+TEST_CASE("a rank that leaves while another still makes a communicator is named, with its reason") {
+  Outcomes o;
+  CHECK_THROWS_WITH_AS(run_replicas(2,
+                                    [&](int rank) {
+                                      current_process_group().barrier();
+                                      if (rank == 1) throw Error("no data here");
+                                      std::this_thread::sleep_for(30ms);
+                                      o.of(rank, [] {
+                                        auto c = current_process_group().new_communicator();
+                                        c->barrier();
+                                      });
+                                    }),
+                       "no data here", Error);
+  CHECK(o.culprit[0] == 1);
+  CHECK(has(o.text[0], "no data here"));
+  CHECK(o.after[0] < 5s);
 }
 
 TEST_CASE("arguments that can't be") {
