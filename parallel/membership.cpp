@@ -33,6 +33,12 @@ std::vector<std::shared_ptr<Channel>> Membership::channels() const {
   return channels_;
 }
 
+std::vector<std::shared_ptr<Channel>> Membership::connected_channels() const {
+  auto all = channels();
+  std::erase_if(all, [](auto& c) { return c->connecting.load(); });
+  return all;
+}
+
 void Membership::throw_verdict() const {
   std::lock_guard lock(mutex_);
   throw CommError(verdict_, culprit_);
@@ -77,7 +83,7 @@ void Membership::left(int member, std::map<uint32_t, uint64_t> last_completed, c
     departed_.push_back({member, std::move(last_completed), reason});
   }
   for (auto& c : channels())
-    if (c->busy.load()) {
+    if (c->busy.load() || c->connecting.load()) {
       if (auto missing = absence(*c)) fail(missing->first, missing->second);
     }
 }
@@ -94,6 +100,9 @@ std::optional<std::pair<int, std::string>> Membership::absence(const Channel& ch
     const auto at = std::find(channel.members.begin(), channel.members.end(), d.member);
     if (at == channel.members.end()) continue;
     auto last = d.last.find(channel.id);
+    if (channel.connecting && last == d.last.end())
+      return std::pair(d.member, message("rank ", d.member, " has left the group", d.reason.empty() ? "" : ": ",
+                                         d.reason, "; it was not connected to ", channel.name, " yet"));
     const uint64_t had = last == d.last.end() ? 0 : last->second;
     if (partner >= 0 ? at - channel.members.begin() != partner : channel.sequence.load() <= had) continue;
     return std::pair(d.member, message("rank ", d.member, " has left the group", d.reason.empty() ? "" : ": ", d.reason,

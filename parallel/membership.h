@@ -33,6 +33,7 @@ struct Channel {
   std::atomic<uint64_t> completed{0};  // of the last one that it did its part of: what it says when it leaves
   std::atomic<uint32_t> transfers{0};  // what it has done of it so far
   std::atomic<bool> busy{false};
+  std::atomic<bool> connecting{false};  // its members are not all connected yet
   std::atomic<int> partner{-1};  // of a send or recv, which concerns nobody else and is not counted in `sequence`
 };
 
@@ -88,6 +89,8 @@ class TANDEM_API Membership {
  protected:
   /// The verdict has come, and whoever waits is about to hear it. Called once; must not call back into here.
   virtual void on_verdict(int culprit, const std::string& why);
+  /// Those to whose members this rank is connected: what it can say of its collectives when it leaves.
+  std::vector<std::shared_ptr<Channel>> connected_channels() const;
   /// All that were opened here.
   std::vector<std::shared_ptr<Channel>> channels() const;
 
@@ -110,6 +113,21 @@ class TANDEM_API Membership {
   std::vector<std::shared_ptr<Channel>> channels_;
   std::map<int, std::function<void()>> wakes_;
   int next_wake_ = 0;
+};
+
+/// While members of a channel connect: the departure of one that had not connected ends it for the others. Left without
+/// done(), the channel counts as never connected.
+class TANDEM_API Connecting {
+ public:
+  /// Throws the verdict, or where a member that is needed has left.
+  Connecting(Membership& membership, Channel& channel) : channel_(channel) {
+    channel_.connecting = true;
+    membership.require_present(channel_);
+  }
+  void done() { channel_.connecting = false; }
+
+ private:
+  Channel& channel_;
 };
 
 /// Who is to blame when a collective's deadline passes, given how far each member is: those furthest behind. Empty

@@ -35,7 +35,10 @@ std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
   impl->local_rank = r.local_rank;
   impl->local_size = r.local_world_size;
   if (r.local_rank < 0 || r.local_world_size < 0) {  // nobody has said: those on this machine, in order
-    const auto machines = machines_of(*membership, membership->open("machines", all_ranks(r.world_size)));
+    const auto channel = membership->open("machines", all_ranks(r.world_size));
+    Connecting connecting(*membership, *channel);
+    const auto machines = machines_of(*membership, channel);
+    connecting.done();
     const std::string& mine = machines[size_t(r.rank)];
     impl->local_rank = int(std::count(machines.begin(), machines.begin() + r.rank, mine));
     impl->local_size = int(std::count(machines.begin(), machines.end(), mine));
@@ -59,7 +62,10 @@ ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 }
 
 ProcessGroup::~ProcessGroup() {
-  if (context().process_group == this) context().process_group = impl_->outer;
+  // Groups of a thread may end in any order.
+  ProcessGroup** at = &context().process_group;
+  while (*at && *at != this) at = &(*at)->impl_->outer;
+  if (*at) *at = impl_->outer;
 }
 
 int ProcessGroup::rank() const { return impl_->membership->rank(); }
@@ -73,7 +79,12 @@ std::unique_ptr<Communicator> ProcessGroup::open(const std::vector<int>& ranks) 
   const int number = impl_->channels++;
   if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end()) return nullptr;
   auto channel = impl_->membership->open(number ? message("world/", number) : "world", ranks);
-  auto transport = ranks.size() > 1 ? impl_->membership->connect(channel) : nullptr;
+  std::unique_ptr<Transport> transport;
+  if (ranks.size() > 1) {
+    Connecting connecting(*impl_->membership, *channel);
+    transport = impl_->membership->connect(channel);
+    connecting.done();
+  }
   return std::make_unique<HostCommunicator>(impl_->membership, std::move(channel), std::move(transport));
 }
 
@@ -100,7 +111,7 @@ void ProcessGroup::rank0_only(const std::function<void()>& fn) {
       throw;
     }
   }
-  communicator().barrier({.label = "rank0_only", .timeout = kForever});
+  communicator().barrier({.label = "rank0_only", .timeout = rank() == 0 ? timeout() : kForever});
 }
 
 std::optional<int> launched_world_size() {

@@ -1,5 +1,6 @@
 /// ProcessGroup: one rank's membership in a group of ranks, which are processes or threads, and the collectives among
-/// them. Leaving the scope ends it, without warnings and without waiting for the others, also during an exception.
+/// them. Leaving the scope ends it, without warnings, also during an exception; rank 0 of a group of processes stays
+/// for a second at most, for those who still need its store.
 #pragma once
 #include <tandem/parallel/communicator.h>
 

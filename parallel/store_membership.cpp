@@ -98,9 +98,9 @@ void StoreMembership::leave(const std::string& reason) {
     if (std::exchange(left_, true) || !client_) return;
   }
   FrameWriter goodbye;
-  const auto opened = channels();
+  const auto opened = connected_channels();
   goodbye.text(reason).number(int64_t(opened.size()));
-  for (auto& c : opened) goodbye.number(c->id).number(int64_t(c->sequence.load()));
+  for (auto& c : opened) goodbye.number(c->id).number(int64_t(c->completed.load()));
   try {
     client_->request(StoreOp::goodbye, goodbye.body(), kGoodbyeTime);
   } catch (const CommError&) {

@@ -21,7 +21,7 @@ void ThreadGroup::join(ThreadMembership* member) {
 
 void ThreadGroup::leave(ThreadMembership* member, const std::string& reason) {
   std::map<uint32_t, uint64_t> last;
-  for (auto& c : member->channels()) last[c->id] = c->completed;
+  for (auto& c : member->connected_channels()) last[c->id] = c->completed;
   std::lock_guard lock(mutex_);
   members_.erase(member->rank());
   for (auto& [rank, other] : members_) other->left(member->rank(), last, reason);

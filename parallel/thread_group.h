@@ -42,6 +42,7 @@ class ThreadMembership final : public Membership {
   void expired(const Channel& channel, const std::string& what) override;
 
   using Membership::channels;
+  using Membership::connected_channels;
 
  private:
   const std::shared_ptr<ThreadGroup> group_;
