@@ -48,7 +48,7 @@ Tensor DistributedDataParallel::forward(const Tensor& x) {
 
 void DistributedDataParallel::samples(int64_t n) {
   check(n >= 0, "[samples] of ", n);
-  reducer_->set_samples(n);
+  reducer_->add_samples(n);
 }
 
 void DistributedDataParallel::accumulate(int k) {
@@ -101,6 +101,7 @@ void DistributedDataParallel::start_buffers(int from) {
 void DistributedDataParallel::finish_step() {
   for (const Work& w : std::exchange(buffer_works_, {})) w.wait();
   ++synchronised_;
+  if (reducer_->joining()) return;  // a rank that has run out need not step, and may differ until the end
   if (options_.check_parameters_every && synchronised_ % options_.check_parameters_every == 0)
     require_same_values(*communicator_, module_.named_parameters());
 }

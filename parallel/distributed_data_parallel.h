@@ -72,7 +72,7 @@ class TANDEM_API DistributedDataParallel {
   Tensor forward(const Tensor& x);
   /// Says how many samples the next synchronised backward counts for on this rank: for losses that are weighted
   /// otherwise than by samples (tokens, class weights, ignored targets), and where the module is called past the
-  /// wrapper. 0: this rank's gradient is not even read. On all ranks or on none.
+  /// wrapper. Several calls add up, as forwards do. 0: this rank's gradient is not even read. On all ranks or on none.
   void samples(int64_t n);
 
   /// In its scope backwards only add up on this rank (torch's no_sync). What counts is where a backward begins.

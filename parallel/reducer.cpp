@@ -29,10 +29,12 @@ Reducer::Reducer(Communicator& communicator, const nn::NamedTensors& parameters,
     if (!l) continue;
     check(!l->observer, "[DistributedDataParallel] ", name, " belongs to another data-parallel wrapper");
     names_.push_back(name);
+    parameters_.push_back(p);
     leaves_.emplace_back(l);
   }
   check(!leaves_.empty(), "[DistributedDataParallel] no parameter of this module requires grad");
   for (auto& l : leaves_) as_leaf(l)->observer = this;
+  reached_.assign(leaves_.size(), false);
   info_ = zeros({kReached + int64_t(leaves_.size()) + communicator_.size()}, {.dtype = Dtype::f64, .device = cpu()});
 }
 
@@ -55,8 +57,7 @@ void Reducer::make_buckets(std::span<Leaf* const> reached) {
     if (!listed[i]) order.push_back(int64_t(i));
     listed[i] = true;
   };
-  for (Leaf* l : reached)
-    list(size_t(std::find_if(leaves_.begin(), leaves_.end(), [&](auto& k) { return k.get() == l; }) - leaves_.begin()));
+  for (Leaf* l : reached) list(place_of(l));
   for (size_t i = leaves_.size(); i--;) list(i);
   Tensor agreed = from_vector(order, {int64_t(order.size())}, {.device = cpu()});
   communicator_.broadcast(agreed, 0, {.label = "order of the gradients"});
@@ -96,7 +97,26 @@ void Reducer::fill_info(std::span<Leaf* const> reached, bool takes_part) {
   }
   info[0] = info[1] = n;
   info[size_t(kRules) + size_t(rule)] = 1;
-  for (Leaf* l : reached) info[size_t(kReached) + number_[size_t(l->index)]] = 1;
+  note_reached(reached);
+  for (size_t i = 0; i < reached_.size(); ++i) info[size_t(kReached) + i] = reached_[i];
+}
+
+// A parameter that an earlier backward reached, which was held back, has a gradient that counts.
+void Reducer::note_reached(std::span<Leaf* const> reached) {
+  for (Leaf* l : reached) reached_[place_of(l)] = true;
+}
+
+size_t Reducer::place_of(const Leaf* l) const {
+  if (buckets_) return number_[size_t(l->index)];
+  return size_t(std::find_if(leaves_.begin(), leaves_.end(), [&](auto& k) { return k.get() == l; }) - leaves_.begin());
+}
+
+void Reducer::require_same_leaves() const {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const Leaf* now = parameters_[i].leaf();
+    check(!now || now == leaves_[i].get(), "[DistributedDataParallel] ", names_[i],
+          " was frozen and thawed after it was wrapped, which gives it another gradient: wrap the module again");
+  }
 }
 
 // What every rank does first, one that only answers too.
@@ -111,8 +131,20 @@ void Reducer::start_round(std::span<Leaf* const> reached, bool takes_part) {
 }
 
 void Reducer::begin(std::span<Leaf* const> reached) {
+  require_same_leaves();
   syncing_ = held_back_ == 0 && ++backwards_ % accumulate_ == 0;
-  if (!syncing_) return;
+  if (!syncing_) {
+    note_reached(reached);
+    return;
+  }
+  try {
+    begin_synchronised(reached);
+  } catch (...) {
+    give_up("as its backward began");
+  }
+}
+
+void Reducer::begin_synchronised(std::span<Leaf* const> reached) {
   start_round(reached, true);
   complete_.assign(buckets_->size(), false);
   next_ = 0;
@@ -124,6 +156,28 @@ void Reducer::begin(std::span<Leaf* const> reached) {
     was_fresh_[size_t(l->index)] = !l->written;
     ready(l);
   }
+}
+
+// What a step leaves behind, however it ended.
+void Reducer::join_works() {
+  works_.push_back(info_work_);
+  for (const Work& w : std::exchange(works_, {})) try {
+      w.wait();
+    } catch (...) {  // the echo of what ended the step
+    }
+  info_work_ = {};
+  syncing_ = false;
+  reached_.assign(leaves_.size(), false);
+  forward_samples_.reset();
+  said_samples_.reset();
+}
+
+// An error of this rank alone must not leave the others waiting.
+void Reducer::give_up(const char* when) {
+  const std::exception_ptr error = std::current_exception();
+  communicator_.abort(message(when, ": ", error_text(error)));
+  join_works();
+  std::rethrow_exception(error);
 }
 
 void Reducer::start_bucket(size_t b) { works_.push_back(hook_->start(pieces_[b], communicator_)); }
@@ -138,21 +192,17 @@ void Reducer::ready(Leaf* l) {
 }
 
 void Reducer::done(std::exception_ptr error) {
-  if (!std::exchange(syncing_, false)) return;
-  forward_samples_.reset();
-  said_samples_.reset();
+  if (!syncing_) return;
   if (error) {
     communicator_.abort("its backward threw: " + error_text(error));
-    for (const Work& w : works_) try {
-        w.wait();
-      } catch (const CommError&) {  // the echo of the abort; what counts is the error
-      }
+    join_works();
     return;
   }
   finish_backward();
 }
 
-void Reducer::finish_backward() {
+// Waits for what was started, and starts what follows.
+void Reducer::reduce_rest() {
   info_work_.wait();
   const std::vector<int> ranks = ranks_taking_part();
   last_rank_ = ranks.front();
@@ -165,6 +215,16 @@ void Reducer::finish_backward() {
     works_[b].wait();
     hook_->finish(pieces_[b]);
   }
+}
+
+void Reducer::finish_backward() {
+  try {
+    reduce_rest();
+  } catch (...) {
+    give_up("as its backward ended");
+  }
+  join_works();
+  const std::vector<int> ranks = ranks_taking_part();
   const auto info = info_.span<double>();
   for (Leaf* l : buckets_->leaves())
     if (info[size_t(kReached) + number_[size_t(l->index)]] == 0 && was_fresh_[size_t(l->index)])

@@ -39,7 +39,7 @@ class TANDEM_API Reducer final : public GradObserver {
   void set_accumulate(int k) { accumulate_ = k, backwards_ = 0; }
   /// Samples that this rank's next synchronised backward stands for: those of forwards, or what the user says.
   void add_forward_samples(int64_t n) { forward_samples_ = forward_samples_.value_or(0) + n; }
-  void set_samples(int64_t n) { said_samples_ = n; }
+  void add_samples(int64_t n) { said_samples_ = said_samples_.value_or(0) + n; }
   void set_hook(std::unique_ptr<CommHook> hook) { hook_ = std::move(hook); }
   /// What else belongs to a synchronised backward: called when all buckets are started, with a rank that takes part in
   /// it, and when all is done.
@@ -74,6 +74,13 @@ class TANDEM_API Reducer final : public GradObserver {
   void fill_info(std::span<Leaf* const> leaves, bool takes_part);
   std::vector<int> ranks_taking_part() const;
   void start_bucket(size_t bucket);
+  void begin_synchronised(std::span<Leaf* const> leaves);
+  size_t place_of(const Leaf* leaf) const;
+  void join_works();
+  [[noreturn]] void give_up(const char* when);
+  void require_same_leaves() const;
+  void note_reached(std::span<Leaf* const> leaves);
+  void reduce_rest();
   void finish_backward();
   void require_reached(size_t ranks) const;
   void require_no_early_end(const std::vector<int>& ranks);
@@ -83,8 +90,9 @@ class TANDEM_API Reducer final : public GradObserver {
   Communicator& communicator_;
   const ReducerOptions options_;
   std::vector<std::string> names_;
-  std::vector<Ref<Node>> leaves_;  // in order of registration
-  std::vector<size_t> number_;     // of each leaf, by its index in the buckets: its place in leaves_
+  std::vector<Tensor> parameters_;  // in order of registration
+  std::vector<Ref<Node>> leaves_;   // theirs
+  std::vector<size_t> number_;      // of each leaf, by its index in the buckets: its place in leaves_
   std::unique_ptr<Buckets> buckets_;
   std::vector<GradBucket> pieces_;
   std::unique_ptr<CommHook> hook_ = allreduce_hook();
@@ -99,6 +107,7 @@ class TANDEM_API Reducer final : public GradObserver {
   int last_rank_ = -1;
   int held_back_ = 0, accumulate_ = 1, backwards_ = 0;
   bool syncing_ = false;         // this backward
+  std::vector<bool> reached_;    // of each leaf in order of registration, since the last synchronised backward
   std::vector<bool> was_fresh_;  // of each leaf that was not reached, by index
   std::vector<bool> complete_;   // of each bucket
   size_t next_ = 0;              // bucket to start
