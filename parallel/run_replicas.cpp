@@ -5,6 +5,7 @@
 #include <tandem/parallel/thread_group.h>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 namespace tandem {
@@ -94,7 +95,16 @@ void run_replicas(int n, std::function<void(int)> fn, RunReplicasOptions options
   std::vector<std::shared_ptr<ThreadMembership>> members;
   for (int r = 0; r < n; ++r) members.push_back(std::make_shared<ThreadMembership>(run->group, r, options.timeout));
   std::vector<std::thread> threads;
-  for (auto& m : members) threads.emplace_back([run, m = std::move(m)]() mutable { run_rank(run, std::move(m)); });
+  try {
+    for (auto& m : members) threads.emplace_back([run, m]() mutable { run_rank(run, std::move(m)); });
+  } catch (const std::system_error& e) {
+    const std::string why =
+        message("[run_replicas] thread ", threads.size(), " of ", n, " could not be started: ", e.what());
+    members[0]->report(int(threads.size()), why);
+    for (auto& t : threads) t.join();
+    throw Error(why);
+  }
+  members.clear();
   std::unique_lock lock(run->mutex);
   run->changed.wait(lock, [&] { return run->running == 0 || run->first; });
   const bool all = run->changed.wait_for(lock, options.timeout, [&] { return run->running == 0; });

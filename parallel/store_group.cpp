@@ -197,8 +197,9 @@ void StoreGroup::lost(const StorePeer* peer, const std::string& why) {
     m->why_lost = why;
   } else {
     m->gone = true;
-    verdict(rank, message("rank ", rank, " (", m->where, ") has died: its connection to the store ended (", why, "); ",
-                          m->doing.empty() ? "it had not told of any collective yet" : "it was last seen in ", m->doing));
+    verdict(rank,
+            message("rank ", rank, " (", m->where, ") has died: its connection to the store ended (", why, "); ",
+                    m->doing.empty() ? "it had not told of any collective yet" : "it was last seen in ", m->doing));
   }
 }
 
