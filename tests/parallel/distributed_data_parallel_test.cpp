@@ -274,6 +274,67 @@ TEST_CASE("find_unused_parameters: missed on some ranks counts as zero, missed o
   });
 }
 
+TEST_CASE("what a backward that was held back has reached counts at the synchronised one, on all ranks") {
+  run_replicas(2, [](int rank) {
+    TwoHeads net;
+    DistributedDataParallel ddp(net, {.find_unused_parameters = true});
+    for (int step = 0; step < 2; ++step) {
+      net.zero_grad();
+      {
+        auto held = ddp.no_sync();
+        Tensor h = net.body(ones({1, 2}));
+        sum(rank == 1 ? net.left(h) + net.right(h) : net.left(h)).backward();
+      }
+      sum(net.left(net.body(ones({1, 2})))).backward();
+      REQUIRE(net.right.bias.grad().defined());
+      CHECK(net.right.bias.grad().item() == doctest::Approx(0.5));
+      CHECK(net.left.bias.grad().item() == doctest::Approx(2));
+    }
+  });
+}
+
+TEST_CASE("a parameter that was frozen and thawed has another gradient, which is said") {
+  run_replicas(2, [](int) {
+    nn::Linear net(2, 2);
+    DistributedDataParallel ddp(net);
+    net.bias.set_requires_grad(false);
+    net.bias.set_requires_grad(true);
+    CHECK(has(error_of([&] { sum(ddp(ones({1, 2}))).backward(); }), "bias was frozen and thawed"));
+  });
+}
+
+TEST_CASE("an error of one rank before or after its closures ends the others' step, with its text") {
+  struct Failing final : CommHook {
+    int rank, at;
+    std::unique_ptr<CommHook> inner = allreduce_hook();
+    Failing(int r, int a) : rank(r), at(a) {}
+    Work start(GradBucket& b, Communicator& c) override {
+      if (rank == 1 && at == 0) throw std::runtime_error("no memory left");
+      return inner->start(b, c);
+    }
+    void finish(GradBucket&) override {
+      if (rank == 1 && at == 1) throw std::runtime_error("no memory left");
+    }
+  };
+  for (int at : {0, 1}) {
+    std::map<int, std::string> errors;
+    std::mutex mutex;
+    run_replicas(2, [&](int rank) {
+      SmallNet net;
+      DistributedDataParallel ddp(net, kSmallBuckets);
+      ddp.register_comm_hook(std::make_unique<Failing>(rank, at));
+      std::string e = error_of([&] { sum(ddp(ones({2, 3, 8, 8}))).backward(); });
+      if (e.empty()) e = error_of([&] { sum(ddp(ones({2, 3, 8, 8}))).backward(); });  // it had all it needed
+      std::lock_guard lock(mutex);
+      errors[rank] = e;
+    });
+    CHECK(errors[1] == "no memory left");
+    CAPTURE(errors[0]);
+    CHECK(has(errors[0], "rank 1"));
+    CHECK(has(errors[0], "no memory left"));
+  }
+}
+
 TEST_CASE("frozen parameters, one used several times, checkpointed parts") {
   run_replicas(2, [](int rank) {
     SmallNet net;

@@ -207,3 +207,18 @@ TEST_CASE("a group of one, by an address of its own") {
   }
   CHECK(context().process_group == nullptr);
 }
+
+TEST_CASE("groups of one thread end in any order") {
+  auto one = [] {
+    return std::make_unique<ProcessGroup>(
+        ProcessGroup::Options{.init_method = "tcp://127.0.0.1:0", .rank = 0, .world_size = 1});
+  };
+  auto a = one(), b = one(), c = one();
+  CHECK(&current_process_group() == c.get());
+  b.reset();
+  CHECK(&current_process_group() == c.get());
+  c.reset();
+  CHECK(&current_process_group() == a.get());
+  a.reset();
+  CHECK_THROWS_AS(current_process_group(), Error);
+}
