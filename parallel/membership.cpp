@@ -39,9 +39,14 @@ std::vector<std::shared_ptr<Channel>> Membership::connected_channels() const {
   return all;
 }
 
-void Membership::throw_verdict() const {
+std::pair<int, std::string> Membership::verdict() const {
   std::lock_guard lock(mutex_);
-  throw CommError(verdict_, culprit_);
+  return {culprit_, verdict_};
+}
+
+void Membership::throw_verdict() const {
+  const auto [culprit, why] = verdict();
+  throw CommError(why, culprit);
 }
 
 void Membership::fail(int culprit, const std::string& why) {
@@ -146,8 +151,15 @@ std::string Wait::what() const {
                  double(timeout_.count()) / 1000, " s");
 }
 
+// What the verdict does not say by itself: which collective it has ended here.
+void Wait::throw_verdict() const {
+  const auto [culprit, why] = membership_.verdict();
+  const std::string here = message(header_, label_.empty() ? "" : " '", label_, label_.empty() ? "" : "'");
+  throw CommError(why.find(here) == std::string::npos ? message(why, "; this rank was in ", here) : why, culprit);
+}
+
 void Wait::check() {
-  membership_.check();
+  if (membership_.failed()) throw_verdict();
   check_deadline();
 }
 
@@ -160,7 +172,7 @@ void Wait::check_deadline() {
   } else if (now - asked_ > kVerdictGrace) {
     membership_.fail(-1, message("[", what(), "] the deadline has passed, and there is no verdict on who is to blame"));
   }
-  if (membership_.failed()) membership_.throw_verdict();
+  if (membership_.failed()) throw_verdict();
 }
 
 std::chrono::milliseconds Wait::nap() const {
@@ -191,13 +203,13 @@ void Wait::broken(int member, const std::string& how) {
   if (!membership_.failed())
     membership_.report(-1, message("[", what(), "] the connection between ranks ", membership_.rank(), " and ", other,
                                    " broke (", how, "); both are alive"));
-  membership_.throw_verdict();
+  throw_verdict();
 }
 
 void Wait::withdrawn() {
   await_verdict();
   membership_.report(-1, message("[", what(), "] a rank has withdrawn without saying why"));
-  membership_.throw_verdict();
+  throw_verdict();
 }
 
 }  // namespace tandem

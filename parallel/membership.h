@@ -66,6 +66,8 @@ class TANDEM_API Membership {
       throw_verdict();
   }
   [[noreturn]] void throw_verdict() const;
+  /// Who is to blame, and why. Only once failed.
+  std::pair<int, std::string> verdict() const;
 
   /// Makes this the verdict on this rank, if there is none yet, and wakes whoever waits here.
   void fail(int culprit, const std::string& why);
@@ -166,6 +168,7 @@ class TANDEM_API Wait {
   Channel& channel_;
   const Header& header_;
   std::string what() const;
+  [[noreturn]] void throw_verdict() const;
   void await_verdict() const;
   const std::string& label_;
   const std::chrono::milliseconds timeout_;

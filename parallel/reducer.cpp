@@ -77,8 +77,18 @@ void Reducer::make_buckets(std::span<Leaf* const> reached) {
                        .flat = (*buckets_)[b].flat,
                        .gradients = std::move(gradients),
                        .weight = info_.narrow(0, 0, 2),
-                       .label = message("bucket ", b, " of ", buckets_->size())});
+                       .label = label_of(b)});
   }
+}
+
+// "bucket 1 of 3: fc1.weight, fc1.bias and 2 more"
+std::string Reducer::label_of(size_t b) const {
+  constexpr size_t kNamed = 4;
+  const auto& leaves = (*buckets_)[b].leaves;
+  std::string s = message("bucket ", b, " of ", buckets_->size(), ": ");
+  for (size_t i = 0; i < std::min(kNamed, leaves.size()); ++i)
+    s += message(i ? ", " : "", names_[number_[size_t(leaves[i]->index)]]);
+  return leaves.size() > kNamed ? message(s, " and ", leaves.size() - kNamed, " more") : s;
 }
 
 void Reducer::fill_info(std::span<Leaf* const> reached, bool takes_part) {

@@ -76,6 +76,7 @@ class TANDEM_API Reducer final : public GradObserver {
   void start_bucket(size_t bucket);
   void begin_synchronised(std::span<Leaf* const> leaves);
   size_t place_of(const Leaf* leaf) const;
+  std::string label_of(size_t bucket) const;
   void join_works();
   [[noreturn]] void give_up(const char* when);
   void require_same_leaves() const;
