@@ -176,6 +176,7 @@ TEST_CASE("a rank that does not come is named at the deadline") {
                                {.timeout = 150ms}),
                   CommError);
   while (o.use_count() > 1) std::this_thread::sleep_for(1ms);
+  std::lock_guard lock(o->mutex);
   for (int r : {0, 2}) {
     CAPTURE(o->text[r]);
     CHECK(o->culprit[r] == 1);
