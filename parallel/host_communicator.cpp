@@ -164,8 +164,24 @@ void HostCommunicator::execute(const Collective& c) {
   const bool pair = c.kind == Kind::send || c.kind == Kind::recv;
   channel_->partner = pair ? c.peer : -1;
   const uint64_t sequence = pair ? ++(c.kind == Kind::send ? sent_ : received_)[size_t(c.peer)] : ++channel_->sequence;
-  membership_->require_present(*channel_);
   const Header h = header_of(c, *channel_, sequence, size());
+  channel_->record.begin(h, c.label);
+  try {
+    carry_out(c, h);
+  } catch (const CommError& e) {
+    channel_->record.end(false);
+    membership_->tell_failure(*channel_, e);
+    throw;
+  } catch (...) {
+    channel_->record.end(false);
+    throw;
+  }
+  channel_->record.end(true);
+  if (!pair) channel_->completed = sequence;
+}
+
+void HostCommunicator::carry_out(const Collective& c, const Header& h) {
+  membership_->require_present(*channel_);
   Wait wait(*membership_, *channel_, h, c.label, c.timeout.count() ? c.timeout : membership_->timeout());
   const std::string name = to_string(c.kind);
   const Tensor& whole = c.in ? c.in : c.out;
@@ -180,7 +196,6 @@ void HostCommunicator::execute(const Collective& c) {
   move(host, h, wait);
   if (c.out && !host.out.is_same(c.out)) copy_into({c.out, 0}, host.out);
   if (c.out && (c.kind != Kind::reduce || rank() == c.peer)) c.out.storage()->bump();
-  if (!pair) channel_->completed = sequence;
 }
 
 void HostCommunicator::move(const Collective& c, const Header& h, Wait& wait) {

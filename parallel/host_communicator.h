@@ -30,6 +30,7 @@ class HostCommunicator final : public Communicator {
   };
   void lane();
   void execute(const Collective& c);
+  void carry_out(const Collective& c, const Header& h);
   void move(const Collective& c, const Header& h, Wait& wait);
   void all_reduce(const Header& h, Tensor t, ReduceOp op, Wait& wait);
   void reduce(const Collective& c, const Header& h, Wait& wait);

@@ -1,4 +1,5 @@
 #include <tandem/parallel/membership.h>
+#include <tandem/parallel/report_failure.h>
 
 #include <algorithm>
 #include <thread>
@@ -64,6 +65,10 @@ void Membership::fail(int culprit, const std::string& why) {
 }
 
 void Membership::on_verdict(int, const std::string&) {}
+
+void Membership::tell_failure(const Channel& channel, const CommError& error) {
+  if (!told_.exchange(true)) report_failure(rank_, error.what(), channel, channels());
+}
 
 int Membership::on_failure(std::function<void()> wake) {
   std::unique_lock lock(mutex_);

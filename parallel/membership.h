@@ -6,6 +6,7 @@
 /// afterwards. Errors on data connections name nobody: whoever meets one waits for the verdict.
 #pragma once
 #include <tandem/core/error.h>
+#include <tandem/parallel/flight_record.h>
 #include <tandem/parallel/header.h>
 
 #include <atomic>
@@ -35,6 +36,7 @@ struct Channel {
   std::atomic<bool> busy{false};
   std::atomic<bool> connecting{false};  // its members are not all connected yet
   std::atomic<int> partner{-1};  // of a send or recv, which concerns nobody else and is not counted in `sequence`
+  FlightRecord record;           // of what this rank did here
 };
 
 /// How far a rank is, as the others see it.
@@ -84,6 +86,9 @@ class TANDEM_API Membership {
   /// Before a collective: throws where a member it needs has left.
   void require_present(const Channel& channel);
 
+  /// A collective in this channel has thrown that: says so, with what the flight records have, the first time.
+  void tell_failure(const Channel& channel, const CommError& error);
+
   /// Called once, from whatever thread, when the verdict comes (at once if it is there). Must not call back into here.
   int on_failure(std::function<void()> wake);
   void remove_on_failure(int id);
@@ -107,7 +112,7 @@ class TANDEM_API Membership {
 
   const int rank_, size_;
   const std::chrono::milliseconds timeout_;
-  std::atomic<bool> failed_{false};
+  std::atomic<bool> failed_{false}, told_{false};
   mutable std::mutex mutex_;
   std::string verdict_;
   int culprit_ = -1;
