@@ -140,7 +140,9 @@ TEST_CASE("each rank has one n-th of the state, also of a network that is one ma
       nn::Linear net(100, 64, {.bias = false});
       DistributedDataParallel ddp(net);
       ZeroRedundancyOptimizer<nn::Adam> zero(net.parameters());
+      current_process_group().barrier();
       const size_t before = memory_allocated(current_device());
+      current_process_group().barrier();
       sum(ddp(ones({1, 100}))).backward();
       zero.step();
       const size_t elements = 100 * 64;
