@@ -1,3 +1,4 @@
+#include <tandem/parallel/fnv1a.h>
 #include <tandem/parallel/membership.h>
 #include <tandem/parallel/report_failure.h>
 
@@ -9,12 +10,6 @@ namespace {
 
 // How long a verdict that was asked for at a deadline may take.
 constexpr std::chrono::milliseconds kVerdictGrace{2000};
-
-uint32_t fnv1a(const std::string& text) {
-  uint32_t h = 2166136261u;
-  for (unsigned char c : text) h = (h ^ c) * 16777619u;
-  return h;
-}
 
 }  // namespace
 

@@ -1,4 +1,5 @@
 #include <tandem/core/error.h>
+#include <tandem/parallel/fnv1a.h>
 #include <tandem/parallel/rendezvous.h>
 #include <tandem/parallel/tcp_socket.h>
 
@@ -55,11 +56,7 @@ class Variables {
   const std::string launcher_;
 };
 
-int port_of_job(const std::string& job) {
-  uint32_t h = 2166136261u;
-  for (unsigned char c : job) h = (h ^ c) * 16777619u;
-  return int(kFirstPort + h % kPorts);
-}
+int port_of_job(const std::string& job) { return int(kFirstPort + fnv1a(job) % kPorts); }
 
 void take_master(Rendezvous& r, const Variables& v) {
   r.host = v.text("MASTER_ADDR");
