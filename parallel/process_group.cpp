@@ -1,5 +1,6 @@
 #include <tandem/core/log.h>
 #include <tandem/parallel/connect_processes.h>
+#include <tandem/parallel/error_text.h>
 #include <tandem/parallel/host_communicator.h>
 #include <tandem/parallel/join_group.h>
 #include <tandem/parallel/process_group_impl.h>
@@ -54,8 +55,8 @@ ProcessGroup::ProcessGroup(const ProcessGroupOptions& options) : ProcessGroup(jo
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
   try {
     impl_->communicator = open(all_ranks(size()));
-  } catch (const std::exception& e) {
-    impl_->membership->leave(e.what());
+  } catch (...) {
+    impl_->membership->leave(error_text(std::current_exception()));
     throw;
   }
   impl_->outer = std::exchange(context().process_group, this);
@@ -103,11 +104,8 @@ void ProcessGroup::rank0_only(const std::function<void()>& fn) {
   if (rank() == 0) {
     try {
       fn();
-    } catch (const std::exception& e) {
-      communicator().abort(message("rank0_only: ", e.what()));
-      throw;
     } catch (...) {
-      communicator().abort("rank0_only: an exception that says nothing");
+      communicator().abort("rank0_only: " + error_text(std::current_exception()));
       throw;
     }
   }
