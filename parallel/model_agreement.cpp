@@ -8,10 +8,12 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kHashStart = 14695981039346656037ull;
-
-uint64_t hash_bytes(const std::byte* data, size_t n, uint64_t h = kHashStart) {
-  for (size_t i = 0; i < n; ++i) h = (h ^ uint64_t(data[i])) * 1099511628211ull;
+// FNV-1a of the values: equal where all bits are.
+uint64_t hash_of(const Tensor& t) {
+  const Tensor host = copy_of(t, {.dtype = t.dtype(), .device = cpu()});
+  const auto* bytes = static_cast<const uint8_t*>(host.raw());
+  uint64_t h = 14695981039346656037ull;
+  for (size_t i = 0; i < size_t(host.numel()) * size_of(host.dtype()); ++i) h = (h ^ bytes[i]) * 1099511628211ull;
   return h;
 }
 
@@ -57,18 +59,9 @@ void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors, int roo
   for (auto& [name, t] : tensors) t.storage()->bump();
 }
 
-uint64_t hash_values(const nn::NamedTensors& tensors) {
-  uint64_t h = kHashStart;
-  for (auto& [name, t] : tensors) {
-    const Tensor host = copy_of(t, {.dtype = t.dtype(), .device = cpu()});
-    h = hash_bytes(static_cast<const std::byte*>(host.raw()), size_t(host.numel()) * size_of(host.dtype()), h);
-  }
-  return h;
-}
-
 void require_same_values(Communicator& c, const nn::NamedTensors& tensors) {
   std::string mine;
-  for (auto& t : tensors) mine += message(t.first, ' ', hash_values({t}), '\n');
+  for (auto& [name, t] : tensors) mine += message(name, ' ', hash_of(t), '\n');
   const auto texts = gather_texts(c, mine);
   const auto first = lines_of(texts[0]);
   std::string all;

@@ -12,8 +12,6 @@ void require_same_model(Communicator& c, const nn::NamedTensors& tensors);
 /// The root's values everywhere. Collective.
 void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors, int root);
 
-/// A number for all the values: equal where all bits are (the debug check that compares parameters across ranks).
-uint64_t hash_values(const nn::NamedTensors& tensors);
 /// Throws CommError naming ranks and tensors whose values differ from rank 0's. Collective.
 void require_same_values(Communicator& c, const nn::NamedTensors& tensors);
 
