@@ -1,5 +1,6 @@
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -34,12 +35,6 @@ std::vector<std::string> small_bench(std::vector<std::string> more) {
                                    "2",        "--bucket-mb", "0.05", "--steps", "1",  "--rounds",   "1"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
-}
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
 }
 
 // Complete events of each thread of each process, by their begin, the longer ones first.

@@ -1,5 +1,7 @@
+#include "tests/support/environment.h"
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <doctest/doctest.h>
 
@@ -14,22 +16,6 @@
 using namespace tandem::test;
 
 namespace {
-
-// An environment variable of the programs that a test starts.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
-};
-
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 // One that nobody listens at, at this moment.
 int free_port() {

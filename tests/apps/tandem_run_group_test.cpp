@@ -1,5 +1,6 @@
 // tandem-run with ranks that are a group: this binary, executed with the (skipped) case below.
 #include "tests/support/program.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/tensor.h>
 #include <tandem/parallel/process_group.h>
@@ -39,8 +40,6 @@ Finished run_ranks(int n, const std::string& end) {
                      {"-n", message(n), "env", "END=" + end, self, "--no-skip", "--test-case=a rank of tandem-run"});
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
-
 }  // namespace
 
 TEST_CASE("a rank of tandem-run" * doctest::skip()) {
@@ -60,7 +59,7 @@ TEST_CASE("tandem-run: the ranks meet by env:// and sum") {
     INFO(r.output);
     CHECK(r.code == 0);
     for (int rank = 0; rank < n; ++rank)
-      CHECK(has(r.output, message("rank ", rank, " of ", n, ": ", double(n * (n + 1) / 2), '\n')));
+      CHECK(says(r.output, message("rank ", rank, " of ", n, ": ", double(n * (n + 1) / 2), '\n')));
   }
 }
 
@@ -69,15 +68,15 @@ TEST_CASE("tandem-run: of ranks that fail together, the one that the others fail
   {
     INFO(r.output);
     CHECK(r.code == 137);
-    CHECK(has(r.output, "tandem-run: rank 1 failed first: it was killed by SIGKILL (Killed) after "));
-    CHECK(has(r.output, "the others say: "));
-    CHECK(has(r.output, "has died: "));
+    CHECK(says(r.output, "tandem-run: rank 1 failed first: it was killed by SIGKILL (Killed) after "));
+    CHECK(says(r.output, "the others say: "));
+    CHECK(says(r.output, "has died: "));
   }
   for (int repeat = 0; repeat < 5; ++repeat) {
     r = run_ranks(3, "exception");
     INFO(r.output);
     CHECK(r.code == 1);
-    CHECK(has(r.output, "tandem-run: rank 1 failed first: it exited with code 1 after "));
-    CHECK(has(r.output, "its last lines:\n  | the loss is NaN\n"));
+    CHECK(says(r.output, "tandem-run: rank 1 failed first: it exited with code 1 after "));
+    CHECK(says(r.output, "its last lines:\n  | the loss is NaN\n"));
   }
 }

@@ -1,6 +1,7 @@
 // tandem-run as a user runs it. Small shell scripts, and this binary itself, are the programs it starts.
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/error.h>
 #include <tandem/parallel/rank_environment.h>
@@ -32,13 +33,11 @@ Finished run(std::vector<std::string> options, const std::string& script) {
   return run_program("tandem-run", shell(std::move(options), script));
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
-
 std::vector<std::string> lines_with(const std::string& text, const std::string& part) {
   std::vector<std::string> found;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
-    if (has(line, part)) found.push_back(line);
+    if (says(line, part)) found.push_back(line);
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -96,7 +95,7 @@ TEST_CASE("tandem-run: each rank is told who it is by the environment alone") {
   CHECK(lines_with(r.output, "digits") == std::vector<std::string>{"0/3 0/3 0 0 127.0.0.1 32 digits",
                                                                    "1/3 1/3 0 0 127.0.0.1 32 digits",
                                                                    "2/3 2/3 0 0 127.0.0.1 32 digits"});
-  CHECK(!has(r.output, "no port"));
+  CHECK(!says(r.output, "no port"));
 }
 
 TEST_CASE("tandem-run: several nodes share an address, a port and the user's token") {
@@ -109,22 +108,22 @@ TEST_CASE("tandem-run: several nodes share an address, a port and the user's tok
     CHECK(r.code == 0);
     CHECK(lines_with(r.output, "the same") == std::vector<std::string>{"2/6 0/2 1 10.0.0.1:4711 the same on all",
                                                                        "3/6 1/2 1 10.0.0.1:4711 the same on all"});
-    CHECK(has(r.output, "2 ranks of 6 (node 1 of 3), meeting at 10.0.0.1:4711"));
+    CHECK(says(r.output, "2 ranks of 6 (node 1 of 3), meeting at 10.0.0.1:4711"));
   }
   Finished r = run({"--nnodes=2", "--master-addr", "10.0.0.1"}, "echo port $MASTER_PORT");
-  CHECK(has(r.output, "port 29500"));
+  CHECK(says(r.output, "port 29500"));
 }
 
 TEST_CASE("tandem-run: the program's arguments are its own") {
   Finished r =
       run_program("tandem-run", {"-n", "1", "printf", "%s|", "--nproc-per-node", "-n", "a b", "", "--", "--help"});
   CHECK(r.code == 0);
-  CHECK(has(r.output, "--nproc-per-node|-n|a b||--|--help|"));
+  CHECK(says(r.output, "--nproc-per-node|-n|a b||--|--help|"));
   r = run_program("tandem-run", {"-n", "1", "--", "printf", "%s|", "-n", "--"});
-  CHECK(has(r.output, "-n|--|"));
+  CHECK(says(r.output, "-n|--|"));
   r = run_program("tandem-run", {"tandem-run", "--help"});  // found beside itself
   CHECK(r.code == 0);
-  CHECK(has(r.output, "--nproc-per-node"));
+  CHECK(says(r.output, "--nproc-per-node"));
 }
 
 TEST_CASE("tandem-run: cores are divided among the ranks and said, threads follow; the user's own count for more") {
@@ -143,12 +142,12 @@ TEST_CASE("tandem-run: cores are divided among the ranks and said, threads follo
                                                                  lines_with(r.output, "pinned to cores 0; 1").at(0)});
   }
   r = run({"-n", message(cores.size() + 1)}, script);
-  CHECK(has(r.output, "not pinned to cores, 1 thread each"));
+  CHECK(says(r.output, "not pinned to cores, 1 thread each"));
   CHECK(lines_with(r.output, "threads 1").size() == cores.size() + 1);
   r = run({"-n", "auto"}, script);
   CHECK(lines_with(r.output, "threads 1").size() == cores.size());
   r = run({"--no-pin"}, script);
-  CHECK(has(r.output, message("threads ", cores.size())));
+  CHECK(says(r.output, message("threads ", cores.size())));
   Variable own("OMP_NUM_THREADS", "7");
   r = run({"-n", message(ranks)}, script);
   CHECK(lines_with(r.output, "threads 7").size() == size_t(ranks));
@@ -174,10 +173,10 @@ TEST_CASE(
     const double took = seconds_of([&] { r = run({"-n", "3"}, script); });
     INFO(r.output);
     CHECK(r.code == c.code);
-    CHECK(has(r.output, message("rank 1 failed first: it ", c.how, " after ")));
-    CHECK(has(r.output, "its last lines:\n  | 11\n  | 12\n"));
-    CHECK(has(r.output, "  | 20\n  the others ended within "));
-    CHECK(has(r.output, "\n  rank 0 was killed by SIGKILL (Killed)\n  rank 2 was killed by SIGTERM (Terminated)\n"));
+    CHECK(says(r.output, message("rank 1 failed first: it ", c.how, " after ")));
+    CHECK(says(r.output, "its last lines:\n  | 11\n  | 12\n"));
+    CHECK(says(r.output, "  | 20\n  the others ended within "));
+    CHECK(says(r.output, "\n  rank 0 was killed by SIGKILL (Killed)\n  rank 2 was killed by SIGTERM (Terminated)\n"));
     CHECK(took < 4);
     const std::string within = "ended within ";
     CHECK(std::stod(r.output.substr(r.output.find(within) + within.size())) < 1);
@@ -234,9 +233,9 @@ TEST_CASE("tandem-run: Ctrl-C lets the ranks save and end; what does not is kill
     }
     CHECK(p.wait() == c.code);
     INFO(p.output());
-    CHECK(has(p.output(), "handed on to the ranks"));
-    CHECK(has(p.output(), "saved 0") == c.saved);
-    CHECK(has(p.output(), "saved 1") == c.saved);
+    CHECK(says(p.output(), "handed on to the ranks"));
+    CHECK(says(p.output(), "saved 0") == c.saved);
+    CHECK(says(p.output(), "saved 1") == c.saved);
     CHECK(gone_after(pids) >= 0);
   }
 }
@@ -249,7 +248,7 @@ TEST_CASE("tandem-run: Ctrl-Z stops the ranks, too, until they are continued") {
   REQUIRE(pids.size() == 2);
   auto all_stopped = [&] {
     return std::all_of(pids.begin(), pids.end(),
-                       [](pid_t pid) { return has(read_text(message("/proc/", pid, "/stat")), ") T "); });
+                       [](pid_t pid) { return says(read_text(message("/proc/", pid, "/stat")), ") T "); });
   };
   p.signal(SIGTSTP);
   for (const auto until = Clock::now() + 10s; !all_stopped() && Clock::now() < until;) std::this_thread::sleep_for(1ms);
@@ -267,10 +266,10 @@ TEST_CASE("tandem-run: after a failure all ranks start again, as often as was as
   CHECK(r.code == 0);
   CHECK(lines_with(r.output, "attempt 2 of").size() == 2);
   CHECK(lines_with(r.output, "failed first").size() == 2);
-  CHECK(has(r.output, "starting again, 2 of 2 restarts"));
+  CHECK(says(r.output, "starting again, 2 of 2 restarts"));
   r = run({"-n", "2", "--max-restarts", "1"}, script);
   CHECK(r.code == 9);
-  CHECK(has(r.output, "(attempt 1 of 0 to 1)"));
+  CHECK(says(r.output, "(attempt 1 of 0 to 1)"));
 }
 
 TEST_CASE("tandem-run: tee marks whole lines with their rank, and keeps them where there is a log folder") {
@@ -286,8 +285,8 @@ TEST_CASE("tandem-run: tee marks whole lines with their rank, and keeps them whe
   }
   r = run({"-n", "2", "-t", "0:1,1:2"}, script);
   CHECK(lines_with(r.output, "[0]: a").size() == 5);
-  CHECK(!has(r.output, "[1]: a"));
-  CHECK(has(r.output, "[1]: e\n"));
+  CHECK(!says(r.output, "[1]: a"));
+  CHECK(says(r.output, "[1]: e\n"));
   for (auto& option : {std::vector<std::string>{}, {"--tee", "3"}}) {
     std::vector<std::string> options{"-n", "2", "--log-dir", tmp / message("logs", option.size())};
     options.insert(options.end(), option.begin(), option.end());
@@ -304,9 +303,9 @@ TEST_CASE("tandem-run: redirected streams go to their files alone, and their las
   Finished r = run({"-n", "2", "--redirects", "3", "--log-dir", tmp / "logs"}, script);
   INFO(r.output);
   CHECK(r.code == 1);
-  CHECK(!has(r.output, "out 0"));
-  CHECK(!has(r.output, "err 0"));
-  CHECK(has(r.output, "its last lines:\n  | err 1\n  log: " + tmp / "logs/attempt_0/1"));
+  CHECK(!says(r.output, "out 0"));
+  CHECK(!says(r.output, "err 0"));
+  CHECK(says(r.output, "its last lines:\n  | err 1\n  log: " + tmp / "logs/attempt_0/1"));
   CHECK(read_text(tmp / "logs/attempt_0/0/stdout.log") == "out 0\n");
   CHECK(read_text(tmp / "logs/attempt_0/1/stderr.log") == "err 1\n");
   r = run({"-n", "2", "--redirects", "1:1", "--log-dir", tmp / "others"}, "echo out $RANK");
@@ -341,11 +340,11 @@ TEST_CASE("tandem-run: what makes no sense is refused, with what to do") {
     Finished r = run_program("tandem-run", options);
     INFO(r.output);
     CHECK(r.code == 2);
-    CHECK(has(r.output, why));
+    CHECK(says(r.output, why));
   }
   Finished r = run_program("tandem-run", {"no-such-program-anywhere"});
   CHECK(r.code == 1);
-  CHECK(has(r.output, "can't start no-such-program-anywhere: there is no such program along PATH"));
+  CHECK(says(r.output, "can't start no-such-program-anywhere: there is no such program along PATH"));
 }
 
 TEST_CASE("tandem-run: inside srun and mpirun it steps aside") {
@@ -353,18 +352,18 @@ TEST_CASE("tandem-run: inside srun and mpirun it steps aside") {
     Variable size("OMPI_COMM_WORLD_SIZE", "4");
     Finished r = run({"-n", "2"}, "true");
     CHECK(r.code == 2);
-    CHECK(has(r.output,
-              "this is one of 4 tasks that mpirun has started, and each would start 2 ranks. Leave tandem-run out"));
+    CHECK(says(r.output,
+               "this is one of 4 tasks that mpirun has started, and each would start 2 ranks. Leave tandem-run out"));
   }
   Variable step("SLURM_STEP_ID", "0"), tasks("SLURM_STEP_NUM_TASKS", "2"), nodes("SLURM_NNODES", "2"),
       token("TANDEM_TOKEN", "t");
   Finished r = run({"-n", "2"}, "true");
   CHECK(r.code == 2);
-  CHECK(has(r.output, "`srun sh ...` makes each task a rank"));
+  CHECK(says(r.output, "`srun sh ...` makes each task a rank"));
   r = run({"--nnodes", "2", "--master-addr", "10.0.0.1"}, "true");  // one launcher per node
   CHECK(r.code == 0);
   Variable one("SLURM_STEP_NUM_TASKS", "1");
   r = run({"-n", "2"}, "true");
   CHECK(r.code == 0);
-  CHECK(has(r.output, "this SLURM job has 2 nodes and only this one is used: `srun sh ...`"));
+  CHECK(says(r.output, "this SLURM job has 2 nodes and only this one is used: `srun sh ...`"));
 }

@@ -1,6 +1,7 @@
 /// What the tests of DataParallel share: devices, a small net, batches, comparisons.
 #pragma once
 #include "tests/support/op_case.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/generator.h>
 #include <tandem/nn/conv2d.h>
@@ -73,17 +74,6 @@ inline void check_same(const nn::Module& a, const nn::Module& b, double toleranc
     if (of_b[i].second.grad()) CHECK(relative_difference(of_a[i].second.grad(), of_b[i].second.grad()) <= tolerance);
   }
 }
-
-inline std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return {};
-}
-
-inline bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 inline constexpr double kF64 = 1e-12, kF32 = 1e-5;
 

@@ -1,5 +1,6 @@
 // DistributedDataParallel over ranks as threads: what it computes is what one device computes on all the samples.
 #include "tests/support/op_case.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/autograd.h>
 #include <tandem/core/checkpoint.h>
@@ -118,19 +119,6 @@ std::vector<std::vector<double>> train_together(const std::vector<int64_t>& size
   return all[0];
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// What f threw on this rank, as text.
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("n ranks with b samples each are one with n times b") {
@@ -210,7 +198,8 @@ TEST_CASE("samples(n) says what a rank counts for, calling the module past the w
     ddp.samples(rank == 0 ? 0 : 5);
     CHECK(backward(false) == 2.f);
     if (rank == 0) ddp.samples(1);
-    CHECK(has(error_of([&] { (void)backward(true); }), "1 from samples(n); 1 from the size of its forward's input"));
+    CHECK(says(error_of<std::exception>([&] { (void)backward(true); }),
+               "1 from samples(n); 1 from the size of its forward's input"));
   });
 }
 
@@ -250,11 +239,11 @@ TEST_CASE("a parameter that a backward misses is an error on all ranks, at the e
     DistributedDataParallel ddp(net);
     Tensor h = net.body(ones({1, 2}));
     Tensor y = rank == 0 ? net.left(h) + net.right(h) : net.left(h);
-    const std::string error = error_of([&] { sum(y).backward(); });
+    const std::string error = error_of<std::exception>([&] { sum(y).backward(); });
     CAPTURE(error);
-    CHECK(has(error, "right.weight (reached on 1 of 2 ranks)"));
-    CHECK(has(error, "right.bias"));
-    CHECK_FALSE(has(error, "left"));
+    CHECK(says(error, "right.weight (reached on 1 of 2 ranks)"));
+    CHECK(says(error, "right.bias"));
+    CHECK_FALSE(says(error, "left"));
   });
 }
 
@@ -299,7 +288,7 @@ TEST_CASE("a parameter that was frozen and thawed has another gradient, which is
     DistributedDataParallel ddp(net);
     net.bias.set_requires_grad(false);
     net.bias.set_requires_grad(true);
-    CHECK(has(error_of([&] { sum(ddp(ones({1, 2}))).backward(); }), "bias was frozen and thawed"));
+    CHECK(says(error_of<std::exception>([&] { sum(ddp(ones({1, 2}))).backward(); }), "bias was frozen and thawed"));
   });
 }
 
@@ -323,15 +312,16 @@ TEST_CASE("an error of one rank before or after its closures ends the others' st
       SmallNet net;
       DistributedDataParallel ddp(net, kSmallBuckets);
       ddp.register_comm_hook(std::make_unique<Failing>(rank, at));
-      std::string e = error_of([&] { sum(ddp(ones({2, 3, 8, 8}))).backward(); });
-      if (e.empty()) e = error_of([&] { sum(ddp(ones({2, 3, 8, 8}))).backward(); });  // it had all it needed
+      std::string e = error_of<std::exception>([&] { sum(ddp(ones({2, 3, 8, 8}))).backward(); });
+      if (e.empty())
+        e = error_of<std::exception>([&] { sum(ddp(ones({2, 3, 8, 8}))).backward(); });  // it had all it needed
       std::lock_guard lock(mutex);
       errors[rank] = e;
     });
     CHECK(errors[1] == "no memory left");
     CAPTURE(errors[0]);
-    CHECK(has(errors[0], "rank 1"));
-    CHECK(has(errors[0], "no memory left"));
+    CHECK(says(errors[0], "rank 1"));
+    CHECK(says(errors[0], "no memory left"));
   }
 }
 
@@ -417,7 +407,7 @@ TEST_CASE("the first bucket is on its way before the last closure runs, and buck
       REQUIRE(ddp.bucket_bytes().size() >= 3);
       std::vector<std::string> buckets;
       for (auto& e : events)
-        if (has(e, "bucket")) buckets.push_back(e);
+        if (says(e, "bucket")) buckets.push_back(e);
       REQUIRE(buckets.size() == ddp.bucket_bytes().size());
       for (size_t b = 0; b < buckets.size(); ++b) CHECK(buckets[b] == message("bucket ", b));
       CHECK(events.front() == "bucket 0");
@@ -444,19 +434,19 @@ TEST_CASE("compressed gradients") {
 TEST_CASE("models that are not the same: every rank is told every difference") {
   run_replicas(3, [](int rank) {
     nn::Linear two(2, 2), three(2, 3);
-    const std::string error =
-        error_of([&] { DistributedDataParallel ddp(rank == 1 ? static_cast<nn::Module&>(three) : two); });
+    const std::string error = error_of<std::exception>(
+        [&] { DistributedDataParallel ddp(rank == 1 ? static_cast<nn::Module&>(three) : two); });
     CAPTURE(error);
-    CHECK(has(error, "rank 0 has weight [2,2] f32 requires grad, rank 1 has weight [3,2] f32 requires grad"));
-    CHECK(has(error, "rank 1 has bias [3]"));
-    CHECK_FALSE(has(error, "rank 2 has"));
+    CHECK(says(error, "rank 0 has weight [2,2] f32 requires grad, rank 1 has weight [3,2] f32 requires grad"));
+    CHECK(says(error, "rank 1 has bias [3]"));
+    CHECK_FALSE(says(error, "rank 2 has"));
   });
 }
 
 TEST_CASE("a backward that throws on one rank ends the others', naming it") {
   std::map<int, std::string> errors;
   std::mutex mutex;
-  const std::string thrown = error_of([&] {
+  const std::string thrown = error_of<std::exception>([&] {
     run_replicas(2, [&](int rank) {
       SmallNet net;
       DistributedDataParallel ddp(net, kSmallBuckets);
@@ -465,15 +455,15 @@ TEST_CASE("a backward that throws on one rank ends the others', naming it") {
       if (rank == 1)
         h.register_hook([](const Tensor&) -> Tensor { throw std::runtime_error("a hook of mine failed"); });
       Tensor y = net.fc2(relu(net.fc1(flatten(max_pool2d(relu(h), 2), 1))));
-      const std::string e = error_of([&] { sum(y).backward(); });
+      const std::string e = error_of<std::exception>([&] { sum(y).backward(); });
       std::lock_guard lock(mutex);
       errors[rank] = e;
     });
   });
   CHECK(errors[1] == "a hook of mine failed");
   CAPTURE(errors[0]);
-  CHECK(has(errors[0], "rank 1"));
-  CHECK(has(errors[0], "a hook of mine failed"));
+  CHECK(says(errors[0], "rank 1"));
+  CHECK(says(errors[0], "a hook of mine failed"));
 }
 
 TEST_CASE("parameters that drift apart are found by the periodic check") {
@@ -487,9 +477,9 @@ TEST_CASE("parameters that drift apart are found by the periodic check") {
     if (rank == 1) net.bias.add_(1e-6);
     EnableGradGuard grad;
     step();
-    const std::string error = error_of(step);
-    CHECK(has(error, "rank 1: bias"));
-    CHECK_FALSE(has(error, "weight"));
+    const std::string error = error_of<std::exception>(step);
+    CHECK(says(error, "rank 1: bias"));
+    CHECK_FALSE(says(error, "weight"));
   });
 }
 
@@ -498,7 +488,8 @@ TEST_CASE("a module belongs to one wrapper at a time, and stays where it is") {
     nn::Linear net(2, 2);
     {
       DistributedDataParallel ddp(net);
-      CHECK(has(error_of([&] { DistributedDataParallel again(net); }), "belongs to another data-parallel wrapper"));
+      CHECK(says(error_of<std::exception>([&] { DistributedDataParallel again(net); }),
+                 "belongs to another data-parallel wrapper"));
       CHECK_THROWS_AS(net.to(Dtype::f64), Error);
     }
     net.to(Dtype::f64);

@@ -1,5 +1,6 @@
 // DistributedDataParallel::join: ranks with different numbers of batches.
 #include "tests/support/op_case.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/autograd.h>
 #include <tandem/core/generator.h>
@@ -103,18 +104,6 @@ std::vector<std::vector<double>> together(const std::vector<int>& batches, bool 
   });
   return all;
 }
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return {};
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -248,7 +237,7 @@ TEST_CASE("throw_on_early_termination ends all ranks' loops in the same backward
     nn::Linear net(1, 1);
     DistributedDataParallel ddp(net);
     int done = 0;
-    const std::string error = error_of([&] {
+    const std::string error = error_of<std::exception>([&] {
       ddp.join(
           [&] {
             for (int s = 0; s < (rank == 1 ? 2 : 4); ++s) {
@@ -270,11 +259,11 @@ TEST_CASE("throw_on_early_termination ends all ranks' loops in the same backward
 TEST_CASE("a loop that throws on one rank ends the others, naming it") {
   std::map<int, std::string> errors;
   std::mutex mutex;
-  (void)error_of([&] {
+  (void)error_of<std::exception>([&] {
     run_replicas(2, [&](int rank) {
       nn::Linear net(1, 1);
       DistributedDataParallel ddp(net);
-      const std::string error = error_of([&] {
+      const std::string error = error_of<std::exception>([&] {
         ddp.join([&] {
           if (rank == 1) throw std::runtime_error("no such file");
         });
@@ -285,21 +274,22 @@ TEST_CASE("a loop that throws on one rank ends the others, naming it") {
   });
   CHECK(errors[1] == "no such file");
   CAPTURE(errors[0]);
-  CHECK(has(errors[0], "rank 1"));
-  CHECK(has(errors[0], "no such file"));
+  CHECK(says(errors[0], "rank 1"));
+  CHECK(says(errors[0], "no such file"));
 }
 
 TEST_CASE("what a join can't do, it refuses") {
   run_replicas(2, [](int) {
     nn::Linear net(1, 1);
     DistributedDataParallel ddp(net);
-    CHECK(has(error_of([&] { ddp.join([] {}, {.divide_by_initial_world_size = true}); }), "averages by rank"));
-    CHECK(has(error_of([&] { ddp.join([&] { ddp.join([] {}); }); }), "within another one"));
+    CHECK(says(error_of<std::exception>([&] { ddp.join([] {}, {.divide_by_initial_world_size = true}); }),
+               "averages by rank"));
+    CHECK(says(error_of<std::exception>([&] { ddp.join([&] { ddp.join([] {}); }); }), "within another one"));
   });
   run_replicas(2, [](int) {
     nn::BatchNorm2d bn(1);
     convert_sync_batchnorm(bn);
     DistributedDataParallel ddp(bn);
-    CHECK(has(error_of([&] { ddp.join([] {}); }), "statistics of all ranks"));
+    CHECK(says(error_of<std::exception>([&] { ddp.join([] {}); }), "statistics of all ranks"));
   });
 }

@@ -1,5 +1,6 @@
 // Ranks as threads: their collectives, their contexts, and what becomes of the others when one of them fails.
 #include "tests/support/collective_cases.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/autograd.h>
 #include <tandem/core/generator.h>
@@ -41,8 +42,6 @@ struct Outcomes {
     after[rank] = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
   }
 };
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -124,8 +123,8 @@ TEST_CASE("another collective on one rank is an error on all, showing both sides
   });
   for (int r = 0; r < 3; ++r) {
     CAPTURE(o.text[r]);
-    CHECK(has(o.text[r], "all_reduce of 4 f32"));
-    CHECK(has(o.text[r], "all_reduce of 5 f32"));
+    CHECK(says(o.text[r], "all_reduce of 4 f32"));
+    CHECK(says(o.text[r], "all_reduce of 5 f32"));
   }
 }
 
@@ -145,7 +144,7 @@ TEST_CASE("a rank that throws is named by all who need it, with its reason, and 
   for (int r = 0; r < 2; ++r) {
     CAPTURE(o.text[r]);
     CHECK(o.culprit[r] == 2);
-    CHECK(has(o.text[r], "rank 2 has left the group: out of luck"));
+    CHECK(says(o.text[r], "rank 2 has left the group: out of luck"));
     CHECK(o.after[r] < 1s);
   }
 }
@@ -180,8 +179,8 @@ TEST_CASE("a rank that does not come is named at the deadline") {
   for (int r : {0, 2}) {
     CAPTURE(o->text[r]);
     CHECK(o->culprit[r] == 1);
-    CHECK(has(o->text[r], "'loss'"));
-    CHECK(has(o->text[r], "rank 1 lags behind"));
+    CHECK(says(o->text[r], "'loss'"));
+    CHECK(says(o->text[r], "rank 1 lags behind"));
     CHECK(o->after[r] < 2s);
   }
 }
@@ -220,7 +219,7 @@ TEST_CASE("rank0_only lets the others wait, and tells them of an error") {
                                       o.of(rank, [&] { g.rank0_only([] {}); });
                                     }),
                        "disk full", IoError);
-  CHECK(has(o.text[1], "disk full"));
+  CHECK(says(o.text[1], "disk full"));
 }
 
 TEST_CASE("an outstanding collective does not hold up the end of its group") {
@@ -236,7 +235,7 @@ TEST_CASE("an outstanding collective does not hold up the end of its group") {
     std::this_thread::sleep_for(50ms);
     o.of(rank, [&] { c.all_reduce(zeros({100'000})); });
   });
-  CHECK(has(o.text[1], "rank 0 has ended a communicator while collectives were under way"));
+  CHECK(says(o.text[1], "rank 0 has ended a communicator while collectives were under way"));
   CHECK(std::chrono::steady_clock::now() - start < 5s);
 }
 
@@ -274,7 +273,7 @@ TEST_CASE("a rank that leaves while another still makes a communicator is named,
                                     }),
                        "no data here", Error);
   CHECK(o.culprit[0] == 1);
-  CHECK(has(o.text[0], "no data here"));
+  CHECK(says(o.text[0], "no data here"));
   CHECK(o.after[0] < 5s);
 }
 

@@ -3,6 +3,7 @@
 #include "tests/support/child.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <tandem/parallel/join_group.h>
 #include <tandem/parallel/store_server.h>
@@ -27,8 +28,6 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds kTimeout{10'000};
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A port that is free, for groups whose members must know it beforehand.
 int free_port() { return StoreServer::at("127.0.0.1", 0, "")->port(); }
@@ -136,7 +135,7 @@ class Processes {
   std::string said(int rank) const { return read_text(folder_ / message(rank)); }
   bool says(int rank, const std::string& text, milliseconds within = milliseconds(30'000)) const {
     const auto until = Clock::now() + within;
-    while (!has(said(rank), text)) {
+    while (!test::says(said(rank), text)) {
       if (Clock::now() > until) return false;
       std::this_thread::sleep_for(milliseconds(1));
     }
@@ -223,7 +222,7 @@ TEST_CASE("missing ranks are named at the deadline, on all, and by a roll-call b
     Rank r(at(port, rank, 4), kTimeout, milliseconds(2500));
   });
   for (int rank : {0, 2}) {
-    CHECK(has(outcomes[size_t(rank)].what, "ranks 1, 3 of 4 did not come by the deadline"));
+    CHECK(says(outcomes[size_t(rank)].what, "ranks 1, 3 of 4 did not come by the deadline"));
     CHECK(outcomes[size_t(rank)].culprit == 1);
     CHECK(!log.find(message("rank ", rank, " waits for ranks 1, 3 of 4")).empty());
   }
@@ -240,7 +239,7 @@ TEST_CASE("latecomers learn why nothing came of the group, and all may try again
       Rank r(at(port, rank, 3), kTimeout, milliseconds(rank == 2 ? 5000 : 400));
       FAIL_CHECK("it was formed");
     } catch (const CommError& e) {
-      CHECK(has(e.what(), "rank 2 of 3 did not come"));
+      CHECK(says(e.what(), "rank 2 of 3 did not come"));
       CHECK(e.rank == 2);
     }
     Rank again(at(port, rank, 3));
@@ -258,8 +257,8 @@ TEST_CASE("a contradiction before all have joined is a verdict for all") {
       Rank r(at(port, rank, rank == 1 ? 4 : 3));
     });
     for (auto& o : outcomes) {
-      CHECK(has(o.what, "the ranks disagree on the world size: it is 3 for rank 0 (process "));
-      CHECK(has(o.what, "and 4 for rank 1 (process "));
+      CHECK(says(o.what, "the ranks disagree on the world size: it is 3 for rank 0 (process "));
+      CHECK(says(o.what, "and 4 for rank 1 (process "));
       CHECK(o.culprit == -1);
     }
   }
@@ -270,7 +269,7 @@ TEST_CASE("a contradiction before all have joined is a verdict for all") {
       if (rank == 2) return join_again(port, 1, 3);
       Rank r(at(port, rank, 3));
     });
-    for (auto& o : outcomes) CHECK(has(o.what, "two processes both say that they are rank 1: process "));
+    for (auto& o : outcomes) CHECK(says(o.what, "two processes both say that they are rank 1: process "));
   }
 }
 
@@ -285,7 +284,7 @@ TEST_CASE("after all have joined a newcomer alone is refused") {
         join_again(port, 1, 2);
         FAIL_CHECK("it was let in");
       } catch (const CommError& e) {
-        CHECK(has(e.what(), "group 0 at this address is complete, rank 1 being process "));
+        CHECK(says(e.what(), "group 0 at this address is complete, rank 1 being process "));
       }
     }
     r.barrier();
@@ -309,9 +308,9 @@ TEST_CASE("a rank that leaves is missed only where it is needed") {
     r.barrier();
   });
   for (int rank : {0, 1}) {
-    CHECK(has(outcomes[size_t(rank)].what,
-              "rank 2 has left the group: it has had enough; its last collective in world "
-              "was number 2"));
+    CHECK(says(outcomes[size_t(rank)].what,
+               "rank 2 has left the group: it has had enough; its last collective in world "
+               "was number 2"));
     CHECK(outcomes[size_t(rank)].culprit == 2);
   }
   CHECK(outcomes[2].what == "");
@@ -325,7 +324,7 @@ TEST_CASE("an exception that ends a rank's group is told to those who need it") 
     if (rank == 1) throw CommError("own trouble");
     r.barrier();
   });
-  CHECK(has(outcomes[0].what, "rank 1 has left the group: it was ended by an exception"));
+  CHECK(says(outcomes[0].what, "rank 1 has left the group: it was ended by an exception"));
 }
 
 TEST_CASE("rank 0 may leave first") {
@@ -339,7 +338,7 @@ TEST_CASE("rank 0 may leave first") {
     if (rank == 1) r.barrier();
   });
   CHECK(outcomes[0].what == "");
-  CHECK(has(outcomes[1].what, "rank 0 has left the group"));
+  CHECK(says(outcomes[1].what, "rank 0 has left the group"));
   CHECK(outcomes[2].what == "");
 }
 
@@ -354,7 +353,7 @@ TEST_CASE("a report is the same verdict for all") {
     }
     r.barrier();
   });
-  CHECK(has(outcomes[0].what, "trouble of rank "));
+  CHECK(says(outcomes[0].what, "trouble of rank "));
   for (auto& o : outcomes) {
     CHECK(o.what == outcomes[0].what);
     CHECK(o.culprit == outcomes[0].culprit);
@@ -384,9 +383,9 @@ TEST_CASE("at a deadline the rank that lags behind is named, and nobody where al
     }
   });
   for (auto& o : outcomes) {
-    CHECK(has(o.what, "bucket 3"));
-    CHECK(has(o.what, "after 0.3 s"));
-    CHECK(has(o.what, one_lags ? "rank 1 lags behind" : "all ranks are equally far, and nobody is to blame"));
+    CHECK(says(o.what, "bucket 3"));
+    CHECK(says(o.what, "after 0.3 s"));
+    CHECK(says(o.what, one_lags ? "rank 1 lags behind" : "all ranks are equally far, and nobody is to blame"));
     CHECK(o.culprit == (one_lags ? 1 : -1));
   }
 }
@@ -452,8 +451,8 @@ TEST_CASE("the death of a process is named on all others") {
       REQUIRE(p[r].wait() == 0);
       const Caught c = caught(p, r);
       CHECK(c.culprit == victim);
-      CHECK(has(c.what, message("rank ", victim)));
-      CHECK(has(c.what, "has died: "));
+      CHECK(says(c.what, message("rank ", victim)));
+      CHECK(says(c.what, "has died: "));
       CHECK(c.time - killed < 10);
       slowest = std::max(slowest, c.time - killed);
     }
@@ -471,7 +470,7 @@ TEST_CASE("a death during the rendezvous is named at once") {
   REQUIRE(p.says(0, "CAUGHT "));
   const Caught c = caught(p, 0);
   CHECK(c.culprit == 1);
-  CHECK(has(c.what, "has died before all had joined"));
+  CHECK(says(c.what, "has died before all had joined"));
   CHECK(c.time - killed < 5);
 }
 
@@ -481,7 +480,7 @@ TEST_CASE("a process that an exception ends says goodbye with its reason") {
     REQUIRE(p.says(r, "CAUGHT "));
     const Caught c = caught(p, r);
     CHECK(c.culprit == 1);
-    CHECK(has(c.what, "rank 1 has left the group: it was ended by an exception"));
+    CHECK(says(c.what, "rank 1 has left the group: it was ended by an exception"));
   }
   CHECK(p.says(1, "OTHER own trouble"));
 }
@@ -499,8 +498,8 @@ TEST_CASE("a stopped process is named at the deadline, also rank 0 with its stor
       REQUIRE(p.says(r, "CAUGHT "));
       const Caught c = caught(p, r);
       CHECK(c.culprit == victim);
-      CHECK(has(c.what, message("rank ", victim)));
-      CHECK(has(c.what, "is silent"));
+      CHECK(says(c.what, message("rank ", victim)));
+      CHECK(says(c.what, "is silent"));
       CHECK(c.time - stopped > 0.9);
       CHECK(c.time - stopped < 6);
     }
@@ -514,6 +513,6 @@ TEST_CASE("a process that hangs, its heart beating, is named at the deadline") {
     REQUIRE(p.says(r, "CAUGHT "));
     const Caught c = caught(p, r);
     CHECK(c.culprit == 1);
-    CHECK(has(c.what, "rank 1 lags behind"));
+    CHECK(says(c.what, "rank 1 lags behind"));
   }
 }

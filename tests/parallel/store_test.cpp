@@ -1,4 +1,5 @@
 // The store: its operations and their deadlines, and what it does with those who have no business there.
+#include "tests/support/environment.h"
 #include "tests/support/log_capture.h"
 
 #include <tandem/core/error.h>
@@ -49,16 +50,6 @@ bool is_closed(int fd, int ms) {
   }
   return errno != ETIMEDOUT;
 }
-
-// Sets a variable for a scope.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 int entries(const char* folder) {
   const std::filesystem::directory_iterator all(folder);

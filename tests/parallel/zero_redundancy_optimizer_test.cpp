@@ -1,5 +1,6 @@
 // ZeroRedundancyOptimizer: the optimizer alone, bit for bit, with one n-th of its state on each rank.
 #include "tests/support/op_case.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/generator.h>
 #include <tandem/nn/adam.h>
@@ -113,18 +114,6 @@ void check_same(typename Optimizer::Options options) {
   }
 }
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return {};
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("parameters and state are the optimizer's own, bit for bit") {
@@ -237,25 +226,29 @@ TEST_CASE("what a step writes counts as a change") {
     Tensor y = sum(net(x)), again = sum(net(x));
     y.backward();
     zero.step();
-    CHECK(has(error_of([&] { again.backward(); }), "changed"));
+    CHECK(says(error_of<std::exception>([&] { again.backward(); }), "changed"));
   });
 }
 
 TEST_CASE("parameters and states that do not fit") {
   run_replicas(2, [](int) {
     nn::Linear net(40, 2);
-    CHECK(has(error_of([&] { ZeroRedundancyOptimizer<nn::SGD> zero({net.weight, net.weight}); }), "given twice"));
-    CHECK(has(error_of([&] { ZeroRedundancyOptimizer<nn::SGD> zero({}); }), "without parameters"));
-    CHECK(has(error_of([&] { ZeroRedundancyOptimizer<nn::SGD> zero({ones({2})}); }), "requires grad"));
+    CHECK(says(error_of<std::exception>([&] {
+                 ZeroRedundancyOptimizer<nn::SGD> zero({net.weight, net.weight});
+               }),
+               "given twice"));
+    CHECK(says(error_of<std::exception>([&] { ZeroRedundancyOptimizer<nn::SGD> zero({}); }), "without parameters"));
+    CHECK(says(error_of<std::exception>([&] { ZeroRedundancyOptimizer<nn::SGD> zero({ones({2})}); }), "requires grad"));
     ZeroRedundancyOptimizer<nn::SGD> zero(net.parameters(), {.lr = 0.1, .momentum = 0.9});
     auto state = zero.consolidate_state_dict(std::nullopt);
     auto more = state;
     more.emplace_back("momentum_buffer.7", ones({1}));
-    CHECK(has(error_of([&] { zero.load_state_dict(more); }), "unexpected: momentum_buffer.7"));
+    CHECK(says(error_of<std::exception>([&] { zero.load_state_dict(more); }), "unexpected: momentum_buffer.7"));
     more.back() = {"momentum_buffer.0", ones({3})};
-    CHECK(has(error_of([&] { zero.load_state_dict(more); }), "misshapen: momentum_buffer.0 [3], not [2,40]"));
-    CHECK(has(error_of([&] { (void)zero.consolidate_state_dict(2); }), "to rank 2 of 2"));
+    CHECK(says(error_of<std::exception>([&] { zero.load_state_dict(more); }),
+               "misshapen: momentum_buffer.0 [3], not [2,40]"));
+    CHECK(says(error_of<std::exception>([&] { (void)zero.consolidate_state_dict(2); }), "to rank 2 of 2"));
     net.to(Dtype::f64);
-    CHECK(has(error_of([&] { zero.step(); }), "has been moved or converted"));
+    CHECK(says(error_of<std::exception>([&] { zero.step(); }), "has been moved or converted"));
   });
 }
