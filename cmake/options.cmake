@@ -92,7 +92,5 @@ endif()
 find_program(ccache_program ccache)
 if(ccache_program AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache_program})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${ccache_program})
 endif()
-
-message(STATUS "tandem ${PROJECT_VERSION}: oneDNN ${with_onednn}, OpenMP ${with_openmp}, tests ${with_tests}, "
-  "${CMAKE_BUILD_TYPE}, this CPU's instructions ${TANDEM_NATIVE}, sanitizers '${TANDEM_SANITIZE}'")
