@@ -92,8 +92,10 @@ if(with_cuda)
     set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100)
   endif()
   enable_language(CUDA)
-  set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know yet that nvcc has C++20
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
   add_library(tandem_cuda_libraries INTERFACE)
   target_link_libraries(tandem_cuda_libraries INTERFACE tandem_cuda_headers ${cudart_LIBRARY} ${cublasLt_LIBRARY}
     ${cuDNN_LIBRARY} ${CMAKE_DL_LIBS} rt)

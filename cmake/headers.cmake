@@ -5,7 +5,7 @@ set(tandem_include_root ${PROJECT_BINARY_DIR}/headers)
 set(tandem_public_headers)  # relative to the source folder
 set(umbrella "/// Everything. Generated from what the folders hold.\n#pragma once\n")
 
-foreach(folder core ops nn data parallel amp)
+foreach(folder core ops cuda nn data parallel amp)
   if(NOT IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${folder})
     continue()
   endif()

@@ -1,5 +1,6 @@
 /// What core asks of a kind of device that is not the CPU: streams, pools and byte copies. A backend registers itself
-/// when its code is loaded; without one a CUDA device is a DeviceError.
+/// when its code is loaded. CUDA's stands in a library of its own, libtandem_cuda beside this one (or the file that
+/// TANDEM_CUDA_LIBRARY names), opened when a CUDA device is first asked for; without it such a device is a DeviceError.
 ///
 /// Stream ownership: a stream belongs to a device and is shared by all threads; the context may override the one a
 /// thread uses. Each stream owns a pool, and memory is reused in that stream's order, so whoever uses memory on another
@@ -25,6 +26,8 @@ struct TANDEM_API Stream {
 struct TANDEM_API Backend {
   virtual ~Backend() = default;
   virtual int count() = 0;
+  /// Why count() is 0, to go on a message: ": no driver", say.
+  virtual std::string why_none() { return ""; }
   virtual Stream& default_stream(int index) = 0;
   virtual Stream& new_stream(int index) = 0;
   /// On the current streams; returns with host memory free to be used again.
@@ -34,6 +37,8 @@ struct TANDEM_API Backend {
 
 /// Makes `b` the backend of its kind; it must outlive the process's last tensor.
 TANDEM_API void register_backend(DeviceKind kind, Backend& b);
+/// Null where there is none.
+TANDEM_API Backend* find_backend(DeviceKind kind);
 /// Throws DeviceError, saying what is missing, where there is no backend or no such device.
 TANDEM_API Backend& backend(Device d);
 /// The context's stream of this device, else the device's own.

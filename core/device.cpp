@@ -4,7 +4,6 @@
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 
 namespace tandem {
 namespace {
@@ -18,8 +17,6 @@ std::atomic<int>& cpu_devices() {
   static std::atomic<int> n{cpu_devices_from_environment()};
   return n;
 }
-std::atomic<Backend*> backends[kDeviceKinds];
-
 }  // namespace
 
 std::string to_string(DeviceKind k) { return k == DeviceKind::cpu ? "cpu" : "cuda"; }
@@ -41,7 +38,7 @@ Device parse_device(std::string_view text) {
 
 int device_count(DeviceKind kind) {
   if (kind == DeviceKind::cpu) return cpu_devices();
-  Backend* b = backends[int(kind)];
+  Backend* b = find_backend(kind);
   return b ? b->count() : 0;
 }
 
@@ -60,39 +57,6 @@ void require_device(Device d) {
   } else {
     backend(d);
   }
-}
-
-void register_backend(DeviceKind kind, Backend& b) { backends[int(kind)] = &b; }
-
-Backend& backend(Device d) {
-  Backend* b = backends[int(d.kind)];
-  check<DeviceError>(b, d, ": this library was built without ",
-                     d.kind == DeviceKind::cuda ? "CUDA" : "streams on a CPU");
-  int n = b->count();
-  check<DeviceError>(d.index < n, d, ": there are ", n, " devices of this kind");
-  return *b;
-}
-
-Stream& current_stream(Device d) {
-  Backend& b = backend(d);  // throws before an index that is too large is used
-  if (auto s = context().stream[d.index]) return *s;
-  return b.default_stream(d.index);
-}
-
-void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {
-  if (!bytes) return;
-  if (to_device.is_cpu() && from_device.is_cpu())
-    std::memcpy(to, from, bytes);
-  else
-    backend(to_device.is_cpu() ? from_device : to_device).copy_bytes(to, to_device, from, from_device, bytes);
-}
-
-void zero_bytes(void* data, Device d, size_t bytes) {
-  if (!bytes) return;
-  if (d.is_cpu())
-    std::memset(data, 0, bytes);
-  else
-    backend(d).zero_bytes(data, d, bytes);
 }
 
 }  // namespace tandem
