@@ -7,6 +7,7 @@
 ///     (at the float32 tolerance where a library computes: `.library = true`)
 ///   - the same bits for an upstream gradient that is strided, in another layout, or one value expanded
 ///   - sentinels around every buffer intact, fresh memory never read
+///   - on another device than the CPU (support/test_device.h): f64 against the CPU
 ///   - accumulation: a gradient window of NaN that is fresh is overwritten (beta 0 does not read), and a second
 ///     backward doubles it (beta 1 adds)
 #pragma once
