@@ -41,6 +41,7 @@ Collective collective(Kind kind, Tensor out, Tensor in, int peer, const Collecti
   c.peer = peer;
   c.label = o.label;
   c.timeout = o.timeout;
+  c.patient = o.patient;
   return c;
 }
 

@@ -30,6 +30,8 @@ struct ReduceOptions {
 struct CollectiveOptions {
   std::string label = {};
   std::chrono::milliseconds timeout{0};
+  /// Waits for as long as it takes while all members' processes run: the timeout is for one that is silent.
+  bool patient = false;
 };
 
 /// A collective as one rank asks for it.
@@ -54,6 +56,7 @@ struct Collective {
   Tensor premultiply;
   std::string label;
   std::chrono::milliseconds timeout{0};
+  bool patient = false;
 };
 TANDEM_API std::string to_string(Collective::Kind);
 

@@ -5,22 +5,35 @@
 
 namespace tandem {
 
+namespace {
+
+using Kind = Collective::Kind;
+
+// A send and a recv are the two halves of one transfer.
+uint8_t other_half(uint8_t kind) {
+  return Kind(kind) == Kind::send ? uint8_t(Kind::recv) : Kind(kind) == Kind::recv ? uint8_t(Kind::send) : kind;
+}
+
+}  // namespace
+
 bool same_collective(const Header& a, const Header& b) {
   return a.sequence == b.sequence && a.elements == b.elements && a.channel == b.channel && a.peer == b.peer &&
-         a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.weighted == b.weighted && a.layout == b.layout;
+         a.kind == other_half(b.kind) && a.dtype == b.dtype && a.op == b.op && a.weighted == b.weighted &&
+         a.layout == b.layout;
 }
 
 std::string to_string(const Header& h) {
-  std::string s = message("number ", h.sequence, ", ", Collective::Kind(h.kind));
-  if (Collective::Kind(h.kind) == Collective::Kind::barrier) return s;
+  const auto kind = Kind(h.kind);
+  std::string s = message("number ", h.sequence, ", ", kind);
+  if (kind == Kind::barrier) return s;
   s += message(" of ", h.elements, " ", Dtype(h.dtype), h.weighted ? " weighted" : "");
-  switch (Collective::Kind(h.kind)) {
-    case Collective::Kind::all_reduce:
-    case Collective::Kind::reduce_scatter: s += message(" (", ReduceOp(h.op), ")"); break;
-    case Collective::Kind::reduce: s += message(" (", ReduceOp(h.op), ", root ", h.peer, ")"); break;
-    case Collective::Kind::broadcast:
-    case Collective::Kind::gather:
-    case Collective::Kind::scatter: s += message(" (root ", h.peer, ")"); break;
+  switch (kind) {
+    case Kind::all_reduce:
+    case Kind::reduce_scatter: s += message(" (", ReduceOp(h.op), ")"); break;
+    case Kind::reduce: s += message(" (", ReduceOp(h.op), ", root ", h.peer, ")"); break;
+    case Kind::broadcast:
+    case Kind::gather:
+    case Kind::scatter: s += message(" (root ", h.peer, ")"); break;
     default: break;
   }
   return s;

@@ -22,7 +22,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
-/// Whether two ranks mean the same collective.
+/// Whether two ranks mean the same collective: of a transfer, one sends and the other receives.
 TANDEM_API bool same_collective(const Header& a, const Header& b);
 /// "number 7, all_reduce of 100 f32 (sum)"
 TANDEM_API std::string to_string(const Header& h);

@@ -1,5 +1,6 @@
 #include <tandem/core/copy.h>
 #include <tandem/core/timeline.h>
+#include <tandem/parallel/error_text.h>
 #include <tandem/parallel/host_communicator.h>
 
 #include <cstring>
@@ -26,12 +27,11 @@ void copy(std::span<std::byte> to, std::span<const std::byte> from) {
   if (!from.empty() && to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-Header header_of(const Collective& c, const Channel& channel, uint64_t sequence, int size) {
+// But for its number.
+Header header_of(const Collective& c, const Channel& channel, int size) {
   Header h;
-  h.sequence = sequence;
   h.channel = channel.id;
   h.kind = uint8_t(c.kind);
-  if (c.kind == Kind::send) h.kind = uint8_t(Kind::recv);  // the two are one transfer
   if (c.kind == Kind::barrier) return h;
   const bool parts_in = c.kind == Kind::reduce_scatter || c.kind == Kind::all_to_all;
   const Tensor& part = c.kind == Kind::scatter || parts_in ? c.out : c.in ? c.in : c.out;
@@ -66,9 +66,7 @@ HostCommunicator::HostCommunicator(std::shared_ptr<Membership> membership, std::
     : Communicator(channel->rank, int(channel->members.size())),
       membership_(std::move(membership)),
       channel_(std::move(channel)),
-      transport_(std::move(transport)),
-      sent_(size_t(size())),
-      received_(size_t(size())) {}
+      transport_(std::move(transport)) {}
 
 HostCommunicator::~HostCommunicator() {
   bool unfinished;
@@ -155,34 +153,35 @@ void HostCommunicator::lane() {
 }
 
 void HostCommunicator::execute(const Collective& c) {
-  struct Busy {
-    Channel& channel;
-    explicit Busy(Channel& ch) : channel(ch) { channel.busy = true; }
-    ~Busy() { channel.busy = false; }
-  } busy(*channel_);
-  channel_->transfers = 0;
+  Header h = header_of(c, *channel_, size());
   const bool pair = c.kind == Kind::send || c.kind == Kind::recv;
-  channel_->partner = pair ? c.peer : -1;
-  const uint64_t sequence = pair ? ++(c.kind == Kind::send ? sent_ : received_)[size_t(c.peer)] : ++channel_->sequence;
-  const Header h = header_of(c, *channel_, sequence, size());
+  h.sequence = pair ? channel_->begin(c.peer, c.kind == Kind::send) : channel_->begin();
   channel_->record.begin(h, c.label);
   try {
     carry_out(c, h);
   } catch (const CommError& e) {
-    channel_->record.end(false);
+    end(false);
     membership_->tell_failure(*channel_, e);
     throw;
   } catch (...) {
-    channel_->record.end(false);
+    // An error of this rank alone must not leave the others waiting.
+    end(false);
+    const int me = membership_->rank();
+    membership_->report(me, message("[", h, "] failed on rank ", me, ": ", error_text(std::current_exception())));
     throw;
   }
-  channel_->record.end(true);
-  if (!pair) channel_->completed = sequence;
+  end(true);
+}
+
+void HostCommunicator::end(bool done) {
+  channel_->record.end(done);
+  channel_->end(done);
 }
 
 void HostCommunicator::carry_out(const Collective& c, const Header& h) {
-  membership_->require_present(*channel_);
-  Wait wait(*membership_, *channel_, h, c.label, c.timeout.count() ? c.timeout : membership_->timeout());
+  Wait wait(*membership_, *channel_, h, c.label, c.timeout.count() ? c.timeout : membership_->timeout(), c.patient);
+  membership_->look_for_absent(*channel_);
+  wait.check();
   const std::string name = to_string(c.kind);
   const Tensor& whole = c.in ? c.in : c.out;
   const size_t bytes = whole ? size_t(whole.numel()) * size_of(whole.dtype()) : 0;
@@ -203,12 +202,8 @@ void HostCommunicator::move(const Collective& c, const Header& h, Wait& wait) {
     case Kind::all_reduce: all_reduce(h, c.in, c.op, wait); break;
     case Kind::reduce:
     case Kind::reduce_scatter: reduce(c, h, wait); break;
-    case Kind::send:
-      if (h.elements) transport_->transfer(h, c.peer, bytes_of(c.in), {}, wait);
-      break;
-    case Kind::recv:
-      if (h.elements) transport_->transfer(h, c.peer, {}, bytes_of(c.out), wait);
-      break;
+    case Kind::send: transport_->transfer(h, c.peer, bytes_of(c.in), {}, wait); break;
+    case Kind::recv: transport_->transfer(h, c.peer, {}, bytes_of(c.out), wait); break;
     default: exchange(c, h, wait);
   }
 }

@@ -30,6 +30,7 @@ class HostCommunicator final : public Communicator {
   };
   void lane();
   void execute(const Collective& c);
+  void end(bool done);
   void carry_out(const Collective& c, const Header& h);
   void move(const Collective& c, const Header& h, Wait& wait);
   void all_reduce(const Header& h, Tensor t, ReduceOp op, Wait& wait);
@@ -39,7 +40,6 @@ class HostCommunicator final : public Communicator {
   const std::shared_ptr<Membership> membership_;
   const std::shared_ptr<Channel> channel_;
   const std::unique_ptr<Transport> transport_;
-  std::vector<uint64_t> sent_, received_;  // transfers to and from each member
 
   std::mutex mutex_;
   std::condition_variable changed_;

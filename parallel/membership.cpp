@@ -29,9 +29,10 @@ std::vector<std::shared_ptr<Channel>> Membership::channels() const {
   return channels_;
 }
 
-std::vector<std::shared_ptr<Channel>> Membership::connected_channels() const {
-  auto all = channels();
-  std::erase_if(all, [](auto& c) { return c->connecting.load(); });
+CompletedByChannel Membership::completed() const {
+  CompletedByChannel all;
+  for (auto& c : channels())
+    if (!c->connecting) all[c->id] = c->completed();
   return all;
 }
 
@@ -61,6 +62,15 @@ void Membership::fail(int culprit, const std::string& why) {
 
 void Membership::on_verdict(int, const std::string&) {}
 
+void Membership::report(int culprit, const std::string& why) {
+  if (failed()) {
+    const auto [first, cause] = verdict();
+    tell_all(first, cause);
+  } else {
+    tell_all(culprit, why);
+  }
+}
+
 void Membership::tell_failure(const Channel& channel, const CommError& error) {
   if (!told_.exchange(true)) report_failure(rank_, error.what(), channel, channels());
 }
@@ -82,44 +92,49 @@ void Membership::remove_on_failure(int id) {
   wakes_.erase(id);
 }
 
-void Membership::left(int member, std::map<uint32_t, uint64_t> last_completed, const std::string& reason) {
+void Membership::left(int member, CompletedByChannel completed, const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
-    departed_.push_back({member, std::move(last_completed), reason});
+    departed_.push_back({member, std::move(completed), reason});
   }
-  for (auto& c : channels())
-    if (c->busy.load() || c->connecting.load()) {
-      if (auto missing = absence(*c)) fail(missing->first, missing->second);
-    }
+  for (auto& c : channels()) look_for_absent(*c);
 }
 
-void Membership::require_present(const Channel& channel) {
+void Membership::look_for_absent(const Channel& channel) {
   if (auto missing = absence(channel)) fail(missing->first, missing->second);
-  check();
 }
 
 std::optional<std::pair<int, std::string>> Membership::absence(const Channel& channel) const {
+  const Need need = channel.need();
+  if (need.of == Need::Of::nobody && !channel.connecting) return std::nullopt;
   std::lock_guard lock(mutex_);
-  const int partner = channel.partner.load();
   for (const Departure& d : departed_) {
     const auto at = std::find(channel.members.begin(), channel.members.end(), d.member);
     if (at == channel.members.end()) continue;
-    auto last = d.last.find(channel.id);
-    if (channel.connecting && last == d.last.end())
-      return std::pair(d.member, message("rank ", d.member, " has left the group", d.reason.empty() ? "" : ": ",
-                                         d.reason, "; it was not connected to ", channel.name, " yet"));
-    const uint64_t had = last == d.last.end() ? 0 : last->second;
-    if (partner >= 0 ? at - channel.members.begin() != partner : channel.sequence.load() <= had) continue;
-    return std::pair(d.member, message("rank ", d.member, " has left the group", d.reason.empty() ? "" : ": ", d.reason,
-                                       "; its last collective in ", channel.name, " was number ", had, ", rank ", rank_,
-                                       " is at ", channel.sequence.load()));
+    const std::string gone =
+        message("rank ", d.member, " has left the group", d.reason.empty() ? "" : ": ", d.reason, "; ");
+    const auto it = d.completed.find(channel.id);
+    if (channel.connecting) {
+      if (it != d.completed.end()) continue;
+      return std::pair(d.member, message(gone, "it was not connected to ", channel.name, " yet"));
+    }
+    const bool pair = need.partner >= 0;
+    if (pair && at - channel.members.begin() != need.partner) continue;
+    const Completed had = it == d.completed.end() ? Completed{} : it->second;
+    if (had.covers(need, channel.rank)) continue;
+    if (!pair)
+      return std::pair(d.member, message(gone, "its last collective in ", channel.name, " was number ", had.collectives,
+                                         ", rank ", rank_, " is at ", need.number));
+    return std::pair(d.member,
+                     message(gone, "it had no part in number ", need.number, " of what rank ", rank_,
+                             need.of == Need::Of::receiver ? " sends it in " : " receives from it in ", channel.name));
   }
   return std::nullopt;
 }
 
 std::vector<int> laggards(const std::vector<Progress>& of_members) {
   auto less = [](const Progress& a, const Progress& b) {
-    return std::pair(a.sequence, a.transfers) < std::pair(b.sequence, b.transfers);
+    return std::pair(a.sequence, a.steps) < std::pair(b.sequence, b.steps);
   };
   const auto [least, most] = std::minmax_element(of_members.begin(), of_members.end(), less);
   std::vector<int> behind;
@@ -133,8 +148,8 @@ Blame blame_for_delay(const std::string& what, const std::vector<int>& members, 
   Blame b{-1, message("[", what, "]")};
   std::string where;
   for (size_t i = 0; i < members.size(); ++i)
-    where += message(i ? ", " : "", "rank ", members[i], " at number ", progress[i].sequence, " step ",
-                     progress[i].transfers);
+    where +=
+        message(i ? ", " : "", "rank ", members[i], " at number ", progress[i].sequence, " step ", progress[i].steps);
   const std::vector<int> behind = laggards(progress);
   if (behind.empty()) {
     b.why += message(" all ranks are equally far, and nobody is to blame: ", where);
@@ -146,16 +161,19 @@ Blame blame_for_delay(const std::string& what, const std::vector<int>& members, 
   return b;
 }
 
-std::string Wait::what() const {
-  return message(header_, label_.empty() ? "" : " '", label_, label_.empty() ? "" : "'", ", after ",
-                 double(timeout_.count()) / 1000, " s");
+// "number 7, all_reduce of 100 f32 (sum) 'bucket 3'"; before the first collective the label alone.
+std::string Wait::here() const {
+  if (header_.sequence == 0) return label_;
+  return message(header_, label_.empty() ? "" : " '", label_, label_.empty() ? "" : "'");
 }
+
+std::string Wait::what() const { return message(here(), ", after ", double(timeout_.count()) / 1000, " s"); }
 
 // What the verdict does not say by itself: which collective it has ended here.
 void Wait::throw_verdict() const {
   const auto [culprit, why] = membership_.verdict();
-  const std::string here = message(header_, label_.empty() ? "" : " '", label_, label_.empty() ? "" : "'");
-  throw CommError(why.find(here) == std::string::npos ? message(why, "; this rank was in ", here) : why, culprit);
+  const std::string where = here();
+  throw CommError(why.find(where) == std::string::npos ? message(why, "; this rank was in ", where) : why, culprit);
 }
 
 void Wait::check() {
@@ -166,7 +184,10 @@ void Wait::check() {
 void Wait::check_deadline() {
   const auto now = Clock::now();
   if (now < deadline_) return;
-  if (asked_ == Clock::time_point{}) {
+  if (patient_) {
+    deadline_ = now + timeout_;
+    membership_.require_alive(channel_, what());
+  } else if (asked_ == Clock::time_point{}) {
     asked_ = now;
     membership_.expired(channel_, what());
   } else if (now - asked_ > kVerdictGrace) {

@@ -6,7 +6,7 @@
 /// afterwards. Errors on data connections name nobody: whoever meets one waits for the verdict.
 #pragma once
 #include <tandem/core/error.h>
-#include <tandem/parallel/flight_record.h>
+#include <tandem/parallel/channel.h>
 #include <tandem/parallel/header.h>
 
 #include <atomic>
@@ -24,25 +24,10 @@ namespace tandem {
 class Transport;
 using Clock = std::chrono::steady_clock;
 
-/// A communicator's place in its group. What the ranks compare when one of them does not come.
-struct Channel {
-  std::string name;                    // the same on all members: "world", "world/1"
-  uint32_t id = 0;                     // of the name
-  std::vector<int> members;            // ranks of the group, ascending
-  int rank = 0;                        // this one's place among the members
-  std::atomic<uint64_t> sequence{0};   // of the collective this rank is in, or was in last
-  std::atomic<uint64_t> completed{0};  // of the last one that it did its part of: what it says when it leaves
-  std::atomic<uint32_t> transfers{0};  // what it has done of it so far
-  std::atomic<bool> busy{false};
-  std::atomic<bool> connecting{false};  // its members are not all connected yet
-  std::atomic<int> partner{-1};  // of a send or recv, which concerns nobody else and is not counted in `sequence`
-  FlightRecord record;           // of what this rank did here
-};
-
 /// How far a rank is, as the others see it.
 struct Progress {
   uint64_t sequence = 0;
-  uint32_t transfers = 0;
+  uint32_t steps = 0;
 };
 
 class TANDEM_API Membership {
@@ -73,18 +58,22 @@ class TANDEM_API Membership {
 
   /// Makes this the verdict on this rank, if there is none yet, and wakes whoever waits here.
   void fail(int culprit, const std::string& why);
-  /// The same for all members.
-  virtual void report(int culprit, const std::string& why) = 0;
+  /// The same for all members. Where there is one already on this rank, the others are told that one: this is its
+  /// echo.
+  void report(int culprit, const std::string& why);
   /// A deadline has passed in this channel: asks for a verdict, which comes as a failure. May be called again.
   virtual void expired(const Channel& channel, const std::string& what) = 0;
+  /// A long wait goes on as long as all members' processes run: asks for a verdict on one that does not. May be called
+  /// again. Threads of one process need not ask.
+  virtual void require_alive(const Channel&, const std::string& /*what*/) {}
 
   /// This member goes, for that reason: the others hear it where they still need this one. Said once.
   virtual void leave(const std::string& reason) = 0;
-  /// A member has left in good order, having been in these collectives; others may go on without it as long as they do
-  /// not need it.
-  void left(int member, std::map<uint32_t, uint64_t> last_completed, const std::string& reason);
-  /// Before a collective: throws where a member it needs has left.
-  void require_present(const Channel& channel);
+  /// A member has left in good order, having completed that; others may go on without it as long as they do not need
+  /// it.
+  void left(int member, CompletedByChannel completed, const std::string& reason);
+  /// Makes it the verdict where a member that the channel needs has left.
+  void look_for_absent(const Channel& channel);
 
   /// A collective in this channel has thrown that: says so, with what the flight records have, the first time.
   void tell_failure(const Channel& channel, const CommError& error);
@@ -96,15 +85,16 @@ class TANDEM_API Membership {
  protected:
   /// The verdict has come, and whoever waits is about to hear it. Called once; must not call back into here.
   virtual void on_verdict(int culprit, const std::string& why);
-  /// Those to whose members this rank is connected: what it can say of its collectives when it leaves.
-  std::vector<std::shared_ptr<Channel>> connected_channels() const;
+  virtual void tell_all(int culprit, const std::string& why) = 0;
+  /// In those channels to whose members this rank is connected: what it says when it leaves.
+  CompletedByChannel completed() const;
   /// All that were opened here.
   std::vector<std::shared_ptr<Channel>> channels() const;
 
  private:
   struct Departure {
     int member;
-    std::map<uint32_t, uint64_t> last;
+    CompletedByChannel completed;
     std::string reason;
   };
   /// Says so where a member that is needed has left.
@@ -129,7 +119,8 @@ class TANDEM_API Connecting {
   /// Throws the verdict, or where a member that is needed has left.
   Connecting(Membership& membership, Channel& channel) : channel_(channel) {
     channel_.connecting = true;
-    membership.require_present(channel_);
+    membership.look_for_absent(channel_);
+    membership.check();
   }
   void done() { channel_.connecting = false; }
 
@@ -151,8 +142,16 @@ Blame blame_for_delay(const std::string& what, const std::vector<int>& members, 
 /// A collective under way, as its transport sees it: a deadline, and whether anybody has failed.
 class TANDEM_API Wait {
  public:
-  Wait(Membership& m, Channel& c, const Header& h, const std::string& label, std::chrono::milliseconds timeout)
-      : membership_(m), channel_(c), header_(h), label_(label), timeout_(timeout), deadline_(Clock::now() + timeout) {}
+  /// With `patient` the deadline is for members that are silent: it goes on as long as all run.
+  Wait(Membership& m, Channel& c, const Header& h, const std::string& label, std::chrono::milliseconds timeout,
+       bool patient = false)
+      : membership_(m),
+        channel_(c),
+        header_(h),
+        label_(label),
+        timeout_(timeout),
+        patient_(patient),
+        deadline_(Clock::now() + timeout) {}
   /// Throws the verdict if there is one. Past the deadline asks for one, and gives up on it after a while.
   void check();
   /// Only the deadline counts: for a wait that others' failure can't make longer and that must not end early.
@@ -160,7 +159,7 @@ class TANDEM_API Wait {
   /// How long a wait may sleep before it has to call check again.
   std::chrono::milliseconds nap() const;
   /// Counts a step of this collective, for the comparison at a deadline.
-  void advance() { channel_.transfers.fetch_add(1, std::memory_order_relaxed); }
+  void advance() { channel_.steps.fetch_add(1, std::memory_order_relaxed); }
   /// Throws CommError, on all ranks, where a member asks for something else than this one does.
   void require_match(int member, const Header& theirs);
   /// A connection broke, to this member: throws the verdict, which it waits for.
@@ -169,15 +168,18 @@ class TANDEM_API Wait {
   [[noreturn]] void withdrawn();
 
  private:
-  Membership& membership_;
-  Channel& channel_;
-  const Header& header_;
+  std::string here() const;
   std::string what() const;
   [[noreturn]] void throw_verdict() const;
   void await_verdict() const;
+
+  Membership& membership_;
+  Channel& channel_;
+  const Header& header_;
   const std::string& label_;
   const std::chrono::milliseconds timeout_;
-  const Clock::time_point deadline_;
+  const bool patient_;
+  Clock::time_point deadline_;
   Clock::time_point asked_{};
 };
 

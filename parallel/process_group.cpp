@@ -12,9 +12,6 @@
 namespace tandem {
 namespace {
 
-// Rank 0 may take this long in rank0_only: for ever, since its death is noticed otherwise.
-constexpr std::chrono::hours kForever{24 * 365};
-
 std::vector<int> all_ranks(int size) {
   std::vector<int> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);
@@ -23,8 +20,9 @@ std::vector<int> all_ranks(int size) {
 
 void require_backend(const std::string& backend) {
   if (backend == "gloo") log(LogLevel::info, "[init_process_group] backend gloo: tandem's own, cpu, runs instead");
-  check(backend == "cpu" || backend == "gloo", "[init_process_group] backend '", backend,
-        "' is not in this build: cpu is");
+  check(backend != "nccl", "[init_process_group] backend nccl is for GPUs, and not in this build: use backend \"cpu\"");
+  check(backend == "cpu" || backend == "gloo", "[init_process_group] there is no backend '", backend,
+        "': use backend \"cpu\"");
 }
 
 std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
@@ -109,7 +107,7 @@ void ProcessGroup::rank0_only(const std::function<void()>& fn) {
       throw;
     }
   }
-  communicator().barrier({.label = "rank0_only", .timeout = rank() == 0 ? timeout() : kForever});
+  communicator().barrier({.label = "rank0_only", .patient = rank() != 0});
 }
 
 std::optional<int> launched_world_size() {

@@ -45,6 +45,28 @@ JoinRequest JoinRequest::read(FrameReader& body) {
   return r;
 }
 
+void write(FrameWriter& to, const CompletedByChannel& completed) {
+  to.number(int64_t(completed.size()));
+  for (auto& [channel, c] : completed) {
+    to.number(channel).number(int64_t(c.collectives)).number(int64_t(c.transfers.size()));
+    for (auto& [member, t] : c.transfers) to.number(member).number(int64_t(t.sent)).number(int64_t(t.received));
+  }
+}
+
+CompletedByChannel read_completed(FrameReader& body) {
+  CompletedByChannel completed;
+  for (int64_t channels = body.number(0, kMaxFrameBytes); channels > 0; --channels) {
+    Completed& c = completed[uint32_t(body.number(0, UINT32_MAX))];
+    c.collectives = uint64_t(body.number());
+    for (int64_t members = body.number(0, kMaxWorldSize); members > 0; --members) {
+      auto& t = c.transfers[int(body.number(0, kMaxWorldSize))];
+      t.sent = uint64_t(body.number());
+      t.received = uint64_t(body.number());
+    }
+  }
+  return completed;
+}
+
 std::string list_ranks(const std::vector<int>& ranks) {
   std::string s = ranks.size() == 1 ? "rank" : "ranks";
   for (size_t i = 0; i < std::min(ranks.size(), kListed); ++i) s += message(i ? ", " : " ", ranks[i]);
@@ -142,13 +164,7 @@ void StoreGroup::handle(const std::shared_ptr<StorePeer>& peer, StoreOp op, uint
       verdict(culprit, body.text());
       return peer->send(StoreOp::ok, id);
     }
-    case StoreOp::who: {
-      Question q{uint32_t(body.number(0, UINT32_MAX)), body.text(), {}, m->beat + kQuestionDelay};
-      const int64_t n = body.number(0, world_size_);
-      for (int64_t i = 0; i < n; ++i) q.members.push_back(int(body.number(0, world_size_ - 1)));
-      questions_.push_back(std::move(q));
-      return;
-    }
+    case StoreOp::who: return question(rank, body);
     default: check<CommError>(keys_.handle(peer, op, id, body), "an unknown operation, ", int(op));
   }
 }
@@ -158,24 +174,26 @@ void StoreGroup::beat(Member& m, FrameReader& body) {
   for (int64_t i = 0; i < n; ++i) {
     Progress& p = m.progress[uint32_t(body.number(0, UINT32_MAX))];
     p.sequence = uint64_t(body.number());
-    p.transfers = uint32_t(body.number(0, UINT32_MAX));
+    p.steps = uint32_t(body.number(0, UINT32_MAX));
     const std::string name = body.text();
     m.doing = message("collective number ", p.sequence, " of ", name);
   }
 }
 
+void StoreGroup::question(int asker, FrameReader& body) {
+  Question q{asker, uint32_t(body.number(0, UINT32_MAX)), body.text(), body.number(0, 1) == 1,
+             {},    Clock::now() + kQuestionDelay};
+  for (int64_t n = body.number(0, world_size_); n > 0; --n) q.members.push_back(int(body.number(0, world_size_ - 1)));
+  questions_.push_back(std::move(q));
+}
+
 void StoreGroup::goodbye(int rank, uint64_t id, FrameReader& body) {
   Member& m = members_.at(rank);
   const std::string reason = body.text();
+  const CompletedByChannel completed = read_completed(body);
+  for (auto& [channel, c] : completed) m.progress[channel].sequence = c.collectives;
   FrameWriter told;
-  told.number(rank).text(reason);
-  const int64_t n = body.number(0, kMaxFrameBytes);
-  told.number(n);
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t channel = body.number(0, UINT32_MAX), last = body.number();
-    m.progress[uint32_t(channel)].sequence = uint64_t(last);
-    told.number(channel).number(last);
-  }
+  write(told.number(rank).text(reason), completed);
   m.left = true;
   m.peer->send(StoreOp::ok, id);
   if (!complete_)
@@ -255,6 +273,10 @@ bool StoreGroup::answer(const Question& q, Clock::time_point now) {
       return true;
     }
     if (quiet > kLate) return false;
+  }
+  if (q.only_for_silence) {
+    members_.at(q.asker).peer->send(StoreOp::alive, 0);
+    return true;
   }
   const Blame b = blame_for_delay(q.what, q.members, progress);
   verdict(b.culprit, b.why);

@@ -23,6 +23,10 @@ struct JoinRequest {
 };
 inline constexpr int kMaxWorldSize = 1 << 20;
 
+/// What a member says as it leaves.
+void write(FrameWriter& to, const CompletedByChannel& completed);
+CompletedByChannel read_completed(FrameReader& body);
+
 class TANDEM_API StoreGroup {
  public:
   explicit StoreGroup(int64_t number) : number_(number) {}
@@ -56,8 +60,10 @@ class TANDEM_API StoreGroup {
     std::string doing;                      // what it was in last, in words
   };
   struct Question {  // whom to blame for a missed deadline
+    int asker;
     uint32_t channel;
     std::string what;
+    bool only_for_silence;
     std::vector<int> members;
     Clock::time_point at;
   };
@@ -70,6 +76,7 @@ class TANDEM_API StoreGroup {
   /// False where it has to wait for a sign of life.
   bool answer(const Question& q, Clock::time_point now);
   void beat(Member& m, FrameReader& body);
+  void question(int asker, FrameReader& body);
   void goodbye(int rank, uint64_t id, FrameReader& body);
   void verdict(int culprit, const std::string& why);
   /// To all members, rank 0 last.

@@ -98,9 +98,7 @@ void StoreMembership::leave(const std::string& reason) {
     if (std::exchange(left_, true) || !client_) return;
   }
   FrameWriter goodbye;
-  const auto opened = connected_channels();
-  goodbye.text(reason).number(int64_t(opened.size()));
-  for (auto& c : opened) goodbye.number(c->id).number(int64_t(c->completed.load()));
+  write(goodbye.text(reason), completed());
   try {
     client_->request(StoreOp::goodbye, goodbye.body(), kGoodbyeTime);
   } catch (const CommError&) {
@@ -139,7 +137,7 @@ void StoreMembership::store_is_gone() const {
   throw CommError("rank 0, whose store holds the group's keys, has left the group", 0);
 }
 
-void StoreMembership::report(int culprit, const std::string& why) {
+void StoreMembership::tell_all(int culprit, const std::string& why) {
   const std::string body = FrameWriter().number(culprit).text(why).body();
   try {
     if (client_->on_own_thread()) return client_->post(StoreOp::report, body);
@@ -150,9 +148,9 @@ void StoreMembership::report(int culprit, const std::string& why) {
   fail(culprit, why);
 }
 
-void StoreMembership::expired(const Channel& channel, const std::string& what) {
+void StoreMembership::ask(const Channel& channel, const std::string& what, bool only_for_silence) {
   FrameWriter question;
-  question.number(channel.id).text(what).number(int64_t(channel.members.size()));
+  question.number(channel.id).text(what).number(only_for_silence).number(int64_t(channel.members.size()));
   for (int m : channel.members) question.number(m);
   bool nobody_to_ask = false;
   {
@@ -182,17 +180,16 @@ void StoreMembership::told(StoreOp op, FrameReader& body) {
   } else if (op == StoreOp::left) {
     const int member = int(body.number(0, size() - 1));
     const std::string reason = body.text();
-    std::map<uint32_t, uint64_t> last;
-    for (int64_t n = body.number(0, kMaxFrameBytes); n > 0; --n) {
-      const int64_t channel = body.number(0, UINT32_MAX);
-      last[uint32_t(channel)] = uint64_t(body.number());
-    }
+    CompletedByChannel completed = read_completed(body);
     if (member == rank()) return;
     if (member == 0) {
       std::lock_guard lock(state_mutex_);
       master_left_ = true;
     }
-    left(member, std::move(last), reason);
+    left(member, std::move(completed), reason);
+  } else if (op == StoreOp::alive) {
+    std::lock_guard lock(state_mutex_);
+    asked_.reset();
   } else if (op == StoreOp::roll_call) {
     log(LogLevel::warning, message("[rendezvous] rank ", rank(), " waits for ", body.text()));
   }
@@ -215,7 +212,7 @@ void StoreMembership::beat() {
   FrameWriter progress;
   int64_t changed = 0;
   for (auto& c : channels()) {
-    const std::pair now(c->sequence.load(), c->transfers.load());
+    const std::pair now(c->sequence.load(), c->steps.load());
     auto [known, is_new] = told_.try_emplace(c->id, now);
     if (!is_new && known->second == now) continue;
     known->second = now;
@@ -229,8 +226,7 @@ void StoreMembership::beat() {
     std::lock_guard lock(state_mutex_);
     if (asked_ && Clock::now() - *asked_ > kStoreSilence) unanswered = asked_for_;
   }
-  if (!unanswered.empty())
-    fail(0, message("[", unanswered, "] rank 0 is silent: its store does not say who is to blame"));
+  if (!unanswered.empty()) fail(0, message("[", unanswered, "] rank 0 is silent: its store does not answer"));
 }
 
 }  // namespace tandem

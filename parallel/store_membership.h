@@ -40,9 +40,8 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
   ~StoreMembership() override;
 
   std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) override;
-  /// Returns when the verdict is there.
-  void report(int culprit, const std::string& why) override;
-  void expired(const Channel& channel, const std::string& what) override;
+  void expired(const Channel& channel, const std::string& what) override { ask(channel, what, false); }
+  void require_alive(const Channel& channel, const std::string& what) override { ask(channel, what, true); }
 
   /// The group's own keys.
   void put(const std::string& key, const std::string& value) override;
@@ -57,6 +56,9 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
 
  private:
   void on_verdict(int culprit, const std::string& why) override;
+  /// Returns when the verdict is there.
+  void tell_all(int culprit, const std::string& why) override;
+  void ask(const Channel& channel, const std::string& what, bool only_for_silence);
   void join();
   void begin();
   void told(StoreOp op, FrameReader& body);
@@ -73,7 +75,7 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
   std::mutex state_mutex_;
   bool joined_ = false, left_ = false, master_left_ = false;
   std::string why_ended_;                   // the connection, where it has
-  std::optional<Clock::time_point> asked_;  // the store, whom to blame
+  std::optional<Clock::time_point> asked_;  // the store, which has not answered yet
   std::string asked_for_;
   std::map<uint32_t, std::pair<uint64_t, uint32_t>>
       told_;  // what the last beat of each channel said; the client's thread's own

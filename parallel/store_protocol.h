@@ -39,18 +39,19 @@ enum class StoreOp : uint8_t {
   compare_set,  // key, expected, desired
   join,         // group, rank, world size, nonce, where, milliseconds: replies when all are there
   report,       // culprit, why
-  goodbye,      // reason, last sequences
+  goodbye,      // reason, what it has completed
   // Told, without a reply.
   beat,  // progress
-  who,   // a deadline has passed: channel, what, members
+  who,   // a deadline has passed: channel, what, whether only silence counts, members
   // Replies.
   ok,       // value
   refused,  // why
   again,    // ask again in a while: what was asked for is about to end
   // Told by the store.
   verdict,    // culprit, why
-  left,       // rank, reason, last sequences
+  left,       // rank, reason, what it has completed
   roll_call,  // who is missing
+  alive,      // all who were asked after
 };
 
 struct FrameHead {

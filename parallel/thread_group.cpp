@@ -20,14 +20,13 @@ void ThreadGroup::join(ThreadMembership* member) {
 }
 
 void ThreadGroup::leave(ThreadMembership* member, const std::string& reason) {
-  std::map<uint32_t, uint64_t> last;
-  for (auto& c : member->connected_channels()) last[c->id] = c->completed;
+  const CompletedByChannel completed = member->completed();
   std::lock_guard lock(mutex_);
   members_.erase(member->rank());
-  for (auto& [rank, other] : members_) other->left(member->rank(), last, reason);
+  for (auto& [rank, other] : members_) other->left(member->rank(), completed, reason);
 }
 
-void ThreadGroup::report(int culprit, const std::string& why) {
+void ThreadGroup::tell_all(int culprit, const std::string& why) {
   std::lock_guard lock(mutex_);
   for (auto& [rank, member] : members_) member->fail(culprit, why);
 }
@@ -39,7 +38,7 @@ std::vector<Progress> ThreadGroup::progress(const Channel& channel) const {
     auto it = members_.find(channel.members[i]);
     if (it == members_.end()) continue;
     for (auto& c : it->second->channels())
-      if (c->id == channel.id) all[i] = {c->sequence.load(), c->transfers.load()};
+      if (c->id == channel.id) all[i] = {c->sequence.load(), c->steps.load()};
   }
   return all;
 }
@@ -57,7 +56,7 @@ std::unique_ptr<Transport> ThreadMembership::connect(const std::shared_ptr<Chann
 
 void ThreadMembership::expired(const Channel& channel, const std::string& what) {
   const Blame b = blame_for_delay(what, channel.members, group_->progress(channel));
-  group_->report(b.culprit, b.why);
+  group_->tell_all(b.culprit, b.why);
 }
 
 }  // namespace tandem

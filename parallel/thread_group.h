@@ -21,7 +21,7 @@ class ThreadGroup {
   std::shared_ptr<ThreadHub> hub(const Channel& channel);
   void join(ThreadMembership* member);
   void leave(ThreadMembership* member, const std::string& reason);
-  void report(int culprit, const std::string& why);
+  void tell_all(int culprit, const std::string& why);
   std::vector<Progress> progress(const Channel& channel) const;
 
  private:
@@ -38,13 +38,13 @@ class ThreadMembership final : public Membership {
   void leave(const std::string& reason) override { reason_ = reason; }  // said at the end
 
   std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) override;
-  void report(int culprit, const std::string& why) override { group_->report(culprit, why); }
   void expired(const Channel& channel, const std::string& what) override;
 
   using Membership::channels;
-  using Membership::connected_channels;
+  using Membership::completed;
 
  private:
+  void tell_all(int culprit, const std::string& why) override { group_->tell_all(culprit, why); }
   const std::shared_ptr<ThreadGroup> group_;
   std::string reason_;
 };

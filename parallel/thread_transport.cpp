@@ -1,3 +1,4 @@
+#include <tandem/parallel/communicator.h>
 #include <tandem/parallel/thread_transport.h>
 
 #include <algorithm>
@@ -53,6 +54,31 @@ void ThreadTransport::sleep_until(Ready ready, Check check, Wait& wait) {
   }
 }
 
+template <class Ready, class Look>
+void ThreadTransport::await(Ready ready, Look elsewhere, Wait& wait) {
+  auto check = [&] {
+    wait.check();
+    // A member may have done its part and gone on in between: what it did first is looked at last.
+    if (const Elsewhere e = elsewhere(); e.asks_for && !ready()) wait.require_match(int(e.member), *e.asks_for);
+  };
+  sleep_until(ready, check, wait);
+}
+
+ThreadTransport::Elsewhere ThreadTransport::in_transfer() const {
+  for (size_t r = 0; r < size_; ++r) {
+    if (r == me_) continue;
+    if (const auto& m = hub_->mail(r, me_); m.waits_for_receiver()) return {r, &m.header};
+    if (const auto& m = hub_->mail(me_, r); m.waits_for_sender()) return {r, &m.wanted_header};
+  }
+  return {};
+}
+
+ThreadTransport::Elsewhere ThreadTransport::in_collective(size_t other) const {
+  const ThreadHub::Slot& theirs = hub_->slots[other];
+  if (theirs.come.load() <= meeting_) return {};
+  return {other, &theirs.offers[(meeting_ + 1) & 1].header};
+}
+
 bool ThreadTransport::withdraw(uint64_t begins) {
   uint64_t n = hub_->arrivals.load();
   do {
@@ -69,9 +95,9 @@ void ThreadTransport::meet(Wait& wait) {
   do {
     if (n & ThreadHub::kWithdrawn) wait.withdrawn();
   } while (!hub_->arrivals.compare_exchange_weak(n, n + 1));
-  wake();
+  announce(hub_->slots[me_].come, meeting_);
   try {
-    sleep_until([&] { return hub_->arrivals.load() >= begins; }, [&] { wait.check(); }, wait);
+    await([&] { return hub_->arrivals.load() >= begins; }, [&] { return in_transfer(); }, wait);
   } catch (...) {
     if (withdraw(begins)) throw;
   }
@@ -139,32 +165,48 @@ void ThreadTransport::all_reduce(const Header& header, std::span<std::byte> data
   pass(&ThreadHub::Slot::done, wait);
 }
 
-void ThreadTransport::transfer(const Header& header, int peer, std::span<const std::byte> send,
-                               std::span<std::byte> recv, Wait& wait) {
-  const auto other = size_t(peer);
-  const uint64_t posted = 3 * header.sequence, claimed = posted + 1, taken = posted + 2;
-  auto check = [&] { wait.check(); };
-  if (recv.empty()) {
-    ThreadHub::Mail& m = hub_->mail(me_, other);
-    m.header = header;
-    m.data = send;
-    announce(m.state, posted);
-    try {
-      sleep_until([&] { return m.state.load() == taken; }, check, wait);
-    } catch (...) {
-      uint64_t unclaimed = posted;
-      if (!m.state.compare_exchange_strong(unclaimed, posted | ThreadHub::kWithdrawn))
-        sleep_until([&] { return m.state.load() == taken; }, [] {}, wait);  // being read: it won't take long
-      throw;
-    }
-    return;
+void ThreadTransport::transfer(const Header& header, int peer, std::span<const std::byte> data, std::span<std::byte> to,
+                               Wait& wait) {
+  if (Collective::Kind(header.kind) == Collective::Kind::send)
+    send(header, size_t(peer), data, wait);
+  else
+    recv(header, size_t(peer), to, wait);
+}
+
+void ThreadTransport::send(const Header& header, size_t to, std::span<const std::byte> data, Wait& wait) {
+  const uint64_t posted = 3 * header.sequence, taken = posted + 2;
+  ThreadHub::Mail& m = hub_->mail(me_, to);
+  m.header = header;
+  m.data = data;
+  announce(m.state, posted);
+  auto elsewhere = [&] {
+    const ThreadHub::Mail& back = hub_->mail(to, me_);
+    return back.waits_for_receiver() ? Elsewhere{to, &back.header} : in_collective(to);
+  };
+  try {
+    await([&] { return m.state.load() == taken; }, elsewhere, wait);
+  } catch (...) {
+    uint64_t unclaimed = posted;
+    if (!m.state.compare_exchange_strong(unclaimed, posted | ThreadHub::kWithdrawn))
+      sleep_until([&] { return m.state.load() == taken; }, [] {}, wait);  // being read: it won't take long
+    throw;
   }
-  ThreadHub::Mail& m = hub_->mail(other, me_);
-  sleep_until([&] { return (m.state.load() & ~ThreadHub::kWithdrawn) >= posted; }, check, wait);
-  wait.require_match(peer, m.header);
+}
+
+void ThreadTransport::recv(const Header& header, size_t from, std::span<std::byte> data, Wait& wait) {
+  const uint64_t posted = 3 * header.sequence, claimed = posted + 1, taken = posted + 2;
+  ThreadHub::Mail& m = hub_->mail(from, me_);
+  m.wanted_header = header;
+  announce(m.wanted, header.sequence);
+  auto elsewhere = [&] {
+    const ThreadHub::Mail& back = hub_->mail(me_, from);
+    return back.waits_for_sender() ? Elsewhere{from, &back.wanted_header} : in_collective(from);
+  };
+  await([&] { return (m.state.load() & ~ThreadHub::kWithdrawn) >= posted; }, elsewhere, wait);
+  wait.require_match(int(from), m.header);
   uint64_t offered = posted;
   if (!m.state.compare_exchange_strong(offered, claimed)) wait.withdrawn();
-  copy(recv, m.data);
+  copy(data, m.data);
   announce(m.state, taken);
 }
 

@@ -186,8 +186,69 @@ TEST_CASE("the death of a process ends the others' collectives within a second, 
     }
 }
 
+namespace {
+
+constexpr auto kPatience = 500ms;  // of the group in which a checkpoint is written
+
+}  // namespace
+
+TEST_CASE("a rank of which the first writes for long" * doctest::skip()) {
+  auto o = from_environment();
+  o.timeout = kPatience;
+  auto group = init_process_group(o);
+  const int victim = std::atoi(variable("TEST_VICTIM").c_str());
+  try {
+    group.rank0_only([&] {
+      write("inside", "");
+      if (victim == 0) std::raise(SIGSTOP);
+      std::this_thread::sleep_for(5 * kPatience / 2);
+    });
+    write("end" + std::to_string(o.rank), "well");
+  } catch (const CommError& e) {
+    write("end" + std::to_string(o.rank), message(e.rank, ' ', e.what()));
+  }
+}
+
+TEST_CASE("rank0_only waits as long as processes run, and names one that is stopped meanwhile") {
+  for (const char* transport : {"shm", "sockets"})
+    for (int victim : transport == std::string("shm") ? std::vector{-1, 0} : std::vector{2}) {
+      CAPTURE(transport);
+      CAPTURE(victim);
+      TemporaryFolder tmp;
+      auto ranks = start("a rank of which the first writes for long", 3, tmp, transport,
+                         {{"TEST_VICTIM", std::to_string(victim)}});
+      const auto deadline = std::chrono::steady_clock::now() + 20s;
+      while (!std::filesystem::exists(tmp / "inside") && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(50ms);
+      const auto stopped = std::chrono::steady_clock::now();
+      if (victim > 0) ranks[size_t(victim)].signal(SIGSTOP);
+      for (int r = 0; r < 3; ++r)
+        if (r != victim) CHECK(ranks[size_t(r)].wait() == 0);
+      const auto took = std::chrono::steady_clock::now() - stopped;
+      if (victim >= 0) CHECK(took < 3 * kPatience + 5s);
+      for (int r = 0; r < 3; ++r) {
+        if (r == victim) continue;
+        const std::string end = read(tmp / ("end" + std::to_string(r)));
+        CAPTURE(end);
+        if (victim < 0) {
+          CHECK(end == "well");
+          continue;
+        }
+        CHECK(end.starts_with(message(victim, " [")));
+        CHECK(end.find("'rank0_only'") != std::string::npos);
+        CHECK(end.find("is silent") != std::string::npos);
+      }
+    }
+}
+
 TEST_CASE("what can't be joined says why") {
-  CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "smoke signals"}), doctest::Contains("cpu is"), Error);
+  CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "smoke signals"}),
+                       "[init_process_group] there is no backend 'smoke signals': use backend \"cpu\"", Error);
+  CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "nccl"}),
+                       "[init_process_group] backend nccl is for GPUs, and not in this build: use backend \"cpu\"",
+                       Error);
+  CHECK_THROWS_AS(ProcessGroup({.backend = ""}), Error);
   CHECK_THROWS_WITH_AS(
       ProcessGroup({.init_method = "tcp://127.0.0.1:0", .rank = 0, .world_size = 1, .transport = "pigeons"}),
       doctest::Contains("auto, shm and sockets"), Error);

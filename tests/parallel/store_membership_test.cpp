@@ -55,12 +55,10 @@ struct Rank {
 
   void barrier(milliseconds timeout = kTimeout) {
     Header h;
-    h.sequence = ++channel->sequence;
+    h.sequence = channel->begin();
     const std::string label = "test";
-    channel->busy = true;
     Wait wait(*membership, *channel, h, label, timeout);
-    membership->check();
-    membership->require_present(*channel);
+    membership->look_for_absent(*channel);
     membership->check();
     membership->put(message(h.sequence, '/', membership->rank()), "here");
     for (int r : channel->members) {
@@ -68,8 +66,7 @@ struct Rank {
       CHECK(got == "here");
       wait.advance();
     }
-    channel->completed = h.sequence;
-    channel->busy = false;
+    channel->end(true);
   }
 };
 
@@ -300,10 +297,9 @@ TEST_CASE("a rank that leaves is missed only where it is needed") {
     r.barrier();
     if (rank == 2) return r.membership->leave("it has had enough");
     auto pair = r.membership->open("pair", {0, 1});
-    pair->completed = 7;
-    pair->sequence = 7;
+    for (int i = 0; i < 7; ++i) pair->begin(), pair->end(true);
     std::this_thread::sleep_for(milliseconds(100));
-    r.membership->require_present(*pair);
+    r.membership->look_for_absent(*pair);
     CHECK_NOTHROW(r.membership->check());
     r.barrier();
   });
@@ -373,9 +369,8 @@ TEST_CASE("at a deadline the rank that lags behind is named, and nobody where al
       r.membership->check();
     }
     Header h;
-    h.sequence = ++r.channel->sequence;
+    h.sequence = r.channel->begin();
     const std::string label = "bucket 3";
-    r.channel->busy = true;
     Wait wait(*r.membership, *r.channel, h, label, milliseconds(300));
     for (;;) {
       std::this_thread::sleep_for(std::min(wait.nap(), milliseconds(5)));

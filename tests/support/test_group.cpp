@@ -23,7 +23,7 @@ std::unique_ptr<Transport> TestMembership::connect(const std::shared_ptr<Channel
   throw CommError("a test's membership connects nobody");
 }
 
-void TestMembership::report(int culprit, const std::string& why) {
+void TestMembership::tell_all(int culprit, const std::string& why) {
   std::lock_guard lock(hub_.mutex);
   for (TestMembership* m : hub_.members) m->fail(culprit, why);
 }
@@ -33,7 +33,7 @@ void TestMembership::expired(const Channel& channel, const std::string& what) {
   std::vector<Progress> progress;
   for (TestMembership* m : hub_.members)
     for (auto& c : m->channels())
-      if (c->id == channel.id) progress.push_back({c->sequence.load(), c->transfers.load()});
+      if (c->id == channel.id) progress.push_back({c->sequence.load(), c->steps.load()});
   const std::vector<int> behind = laggards(progress);
   const int culprit = behind.empty() ? -1 : hub_.members[size_t(behind[0])]->rank();
   for (TestMembership* m : hub_.members) m->fail(culprit, message("[", what, "] deadline: rank ", culprit, " lags"));
@@ -89,8 +89,6 @@ TestRank::TestRank(TestHub& hub, AddressBook& book, const MakeTransport& make, i
                    std::chrono::milliseconds timeout)
     : membership_(hub, rank, size, timeout),
       channel_(membership_.open("world", first_numbers(size))),
-      sent_(size_t(size)),
-      received_(size_t(size)),
       transport_(make(membership_, channel_, book)) {}
 
 Header TestRank::header(Collective::Kind kind, uint64_t elements) {
@@ -102,17 +100,17 @@ Header TestRank::header(Collective::Kind kind, uint64_t elements) {
 }
 
 template <class Verb>
-void TestRank::run(const Header& h, Verb verb) {
-  channel_->transfers = 0;
+void TestRank::run(Header h, int partner, Verb verb) {
+  h.sequence = partner < 0 ? channel_->begin() : channel_->begin(partner, h.kind == uint8_t(Collective::Kind::send));
   membership_.check();
   const std::string label = "a test";
   Wait wait(membership_, *channel_, h, label, membership_.timeout());
-  verb(*transport_, wait);
+  verb(*transport_, h, wait);
+  channel_->end(true);
 }
 
 void TestRank::all_reduce(std::span<std::byte> data, Reduction reduction, const Weight* weight) {
   Header h = header(Collective::Kind::all_reduce, data.size() / size_of(reduction.dtype));
-  h.sequence = ++channel_->sequence;
   h.dtype = uint8_t(reduction.dtype);
   h.op = uint8_t(reduction.op);
   if (weight) {
@@ -120,25 +118,22 @@ void TestRank::all_reduce(std::span<std::byte> data, Reduction reduction, const 
     h.weight = weight->value;
     h.skip = weight->skip;
   }
-  run(h, [&](Transport& t, Wait& wait) { t.all_reduce(h, data, reduction, wait); });
+  run(h, -1, [&](Transport& t, const Header& of, Wait& wait) { t.all_reduce(of, data, reduction, wait); });
 }
 
 void TestRank::exchange(std::span<const Part> parts, uint64_t elements) {
-  Header h = header(Collective::Kind::all_to_all, elements);
-  h.sequence = ++channel_->sequence;
-  run(h, [&](Transport& t, Wait& wait) { t.exchange(h, parts, wait); });
+  run(header(Collective::Kind::all_to_all, elements), -1,
+      [&](Transport& t, const Header& h, Wait& wait) { t.exchange(h, parts, wait); });
 }
 
 void TestRank::send(int to, std::span<const std::byte> data) {
-  Header h = header(Collective::Kind::recv, data.size());
-  h.sequence = ++sent_[size_t(to)];
-  run(h, [&](Transport& t, Wait& wait) { t.transfer(h, to, data, {}, wait); });
+  run(header(Collective::Kind::send, data.size()), to,
+      [&](Transport& t, const Header& h, Wait& wait) { t.transfer(h, to, data, {}, wait); });
 }
 
 void TestRank::recv(int from, std::span<std::byte> data) {
-  Header h = header(Collective::Kind::recv, data.size());
-  h.sequence = ++received_[size_t(from)];
-  run(h, [&](Transport& t, Wait& wait) { t.transfer(h, from, {}, data, wait); });
+  run(header(Collective::Kind::recv, data.size()), from,
+      [&](Transport& t, const Header& h, Wait& wait) { t.transfer(h, from, {}, data, wait); });
 }
 
 std::vector<std::string> run_ranks(int size, const MakeTransport& make, const std::function<void(TestRank&)>& rank,

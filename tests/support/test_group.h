@@ -28,12 +28,12 @@ class TestMembership final : public Membership {
   TestMembership(TestHub& hub, int rank, int size, std::chrono::milliseconds timeout = std::chrono::seconds(20));
   ~TestMembership() override;
   std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) override;
-  void report(int culprit, const std::string& why) override;
   void leave(const std::string&) override {}
   /// Blames those of this process's ranks that are furthest behind.
   void expired(const Channel& channel, const std::string& what) override;
 
  private:
+  void tell_all(int culprit, const std::string& why) override;
   TestHub& hub_;
 };
 
@@ -88,11 +88,10 @@ class TestRank {
  private:
   Header header(Collective::Kind kind, uint64_t elements);
   template <class Verb>
-  void run(const Header& h, Verb verb);
+  void run(Header h, int partner, Verb verb);
 
   TestMembership membership_;
   const std::shared_ptr<Channel> channel_;
-  std::vector<uint64_t> sent_, received_;
   std::unique_ptr<Transport> transport_;
 };
 

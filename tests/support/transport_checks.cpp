@@ -265,7 +265,7 @@ void check_mismatch(const MakeTransport& make) {
   for (auto& end : ends) {
     INFO(end);
     CHECK(end.find("all_reduce of 100 f32") != std::string::npos);
-    CHECK(end.find("recv of 400") != std::string::npos);
+    CHECK(end.find("send of 400") != std::string::npos);
   }
 }
 
