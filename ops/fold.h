@@ -31,7 +31,7 @@ template <class T>
 struct Sum {
   using Acc = T;
   static constexpr T identity() { return T(0); }
-  static T combine(T a, T b) { return a + b; }
+  static constexpr T combine(T a, T b) { return a + b; }
 };
 /// NaN wins. (One choice on both comparisons together: with || loops do not become vectors.)
 template <class T>
@@ -41,7 +41,7 @@ struct Max {
     return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                 : std::numeric_limits<T>::lowest();
   }
-  static T combine(T a, T b) { return (b > a) | (b != b) ? b : a; }
+  static constexpr T combine(T a, T b) { return (b > a) | (b != b) ? b : a; }
 };
 template <class T>
 struct Min {
@@ -49,7 +49,7 @@ struct Min {
   static constexpr T identity() {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
-  static T combine(T a, T b) { return (b < a) | (b != b) ? b : a; }
+  static constexpr T combine(T a, T b) { return (b < a) | (b != b) ? b : a; }
 };
 
 /// Op over f(0) ... f(n-1).
