@@ -265,5 +265,10 @@ Tensor DataParallel::step_with(const Tensor& x, const Tensor& target, LossFuncti
 }
 nn::Module& DataParallel::module() const { return state_->module; }
 const std::vector<Device>& DataParallel::devices() const { return state_->devices; }
+size_t DataParallel::shared_bytes(int replica) const {
+  check(replica >= 0 && size_t(replica) < state_->devices.size(), "[DataParallel] replica ", replica, " of ",
+        state_->devices.size());
+  return state_->twins.shared_bytes(size_t(replica));
+}
 
 }  // namespace tandem

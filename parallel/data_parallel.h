@@ -25,6 +25,10 @@ namespace tandem {
 /// in place stays in its replica, and of replica 0's in the module, as in PyTorch. New tensors go to the replica's
 /// device by default; a tensor that is neither parameter nor buffer stays where it is.
 ///
+/// Of memory, every device has parameters, gradients of its own, and what its share's forward leaves for backward; all
+/// of that alike. The first device has in addition what the caller keeps there: an optimizer's state, the whole batch,
+/// and with `forward` the outputs of all samples and what the loss makes of them. `step` gathers no outputs.
+///
 /// The module must outlive the wrapper and the graphs that came of it. It can't be moved or converted while it is
 /// wrapped. After a missed deadline it must outlive the replica that is still at work, and can't be wrapped again.
 class TANDEM_API DataParallel {
@@ -73,6 +77,10 @@ class TANDEM_API DataParallel {
 
   nn::Module& module() const;
   const std::vector<Device>& devices() const;
+  /// Bytes of parameters that replica r reads out of the first device's memory: on CPUs all of them, while another kind
+  /// of device has a copy of its own (and 0 here, as replica 0 has). `max_memory_allocated` of the replica's device and
+  /// this are together what a device that shares nothing needs.
+  size_t shared_bytes(int replica) const;
 
  private:
   Tensor step_with(const Tensor& x, const Tensor& target, LossFunction loss);

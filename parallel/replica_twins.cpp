@@ -92,6 +92,13 @@ void ReplicaTwins::follow_memory() {
       if (twins_[r][i].shares) twins_[r][i].tensor.storage()->data = parameters_[i].storage()->data;
 }
 
+size_t ReplicaTwins::shared_bytes(size_t replica) const {
+  size_t bytes = 0;
+  for (auto& t : twins_[replica])
+    if (t.shares) bytes += size_t(t.tensor.numel()) * size_of(t.tensor.dtype());
+  return bytes;
+}
+
 void ReplicaTwins::copy_values(Twin& twin, const Tensor& original) {
   Storage& s = *twin.tensor.storage();
   const uint32_t now = original.storage()->version.load(std::memory_order_relaxed);

@@ -36,6 +36,8 @@ class TANDEM_API ReplicaTwins {
   /// Before a backward: twins that share memory follow originals that were moved since (by an optimizer's
   /// construction, say).
   void follow_memory();
+  /// Bytes of the originals that a replica on another device reads where they lie.
+  size_t shared_bytes(size_t replica) const;
   /// Changes whenever a parameter was frozen or thawed: twins then have other leaves than before.
   uint64_t generation() const { return generation_; }
 

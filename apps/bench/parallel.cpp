@@ -79,7 +79,7 @@ Rows measure(const ParallelOptions& o) {
 void print_table(const Rows& rows) {
   std::printf("%-9s %5s %6s %-22s %6s | %8s %8s %8s %6s | %6s %7s %8s %8s %6s | %7s %7s %8s  %s\n", "net", "width",
               "batch", "replicas", "cap MB", "best ms", "median", "images/s", "effic.", "data", "forward", "backward",
-              "exposed", "optim.", "comm ms", "hidden", "MB/step", "MB of each device");
+              "exposed", "optim.", "comm ms", "hidden", "MB/step", "MB of each device (optimizer's state), spread");
   for (auto& r : rows) {
     const StepSplit& s = r.split;
     const std::string hidden = s.communication > 0 ? message(int(r.hidden() * 100 + 0.5), " %") : "-";
@@ -87,13 +87,17 @@ void print_table(const Rows& rows) {
                 r.net.c_str(), int(r.width), r.batch, setting_name(r).c_str(), r.bucket_mb, r.best_ms, r.median_ms,
                 r.images_s, r.efficiency, s.data, s.forward, s.backward, s.exposed, s.optimizer, s.communication,
                 hidden.c_str(), double(s.bytes) / 1e6);
-    for (double mb : r.memory_mb) std::printf(" %.0f", mb);
+    for (size_t i = 0; i < r.memory_mb.size(); ++i) std::printf(" %.0f (%.0f)", r.memory_mb[i], r.optimizer_mb[i]);
+    if (r.memory_mb.size() > 1) std::printf(", %.1f %%", r.memory_spread() * 100);
     std::printf("\n");
   }
   std::printf(
       "\neffic.: images/s against one replica with all cores. The split, in ms, is of a traced step. comm: while a "
       "collective is under way,\nwaiting for slower ranks included; exposed: the part of it in which the rank computes "
-      "nothing. MB/step: of a rank's collectives.\n");
+      "nothing. MB/step: of a rank's collectives.\nMB of each device: its peak; "
+      "in parentheses the part that is the optimizer's state, which DataParallel has on the first device. Parameters "
+      "count\nwhere they are read: CPUs of DataParallel share the first one's, GPUs have copies. Spread: the largest "
+      "against the smallest, without that state.\n");
 }
 
 void print_delay(const Rows& rows) {
@@ -133,6 +137,16 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 }  // namespace
+
+double Row::memory_spread() const {
+  double least = 0, most = 0;
+  for (size_t i = 0; i < memory_mb.size(); ++i) {
+    const double mb = memory_mb[i] - optimizer_mb[i];
+    least = i ? std::min(least, mb) : mb;
+    most = std::max(most, mb);
+  }
+  return least > 0 ? most / least - 1 : 0;
+}
 
 std::string setting_name(const Row& r) {
   return message(r.mode == "none" ? "alone" : r.mode, ' ', r.replicas, " x ", r.threads);

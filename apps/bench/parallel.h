@@ -20,7 +20,9 @@ struct Row {
   double efficiency = 0;  // against one replica with all cores
   double traced_ms = 0;   // the best traced step, whose split and timeline these are
   StepSplit split;
-  std::vector<double> memory_mb;  // peak, of each device
+  // Of each device: the peak, with the parameters that it reads (a CPU of DataParallel reads the first one's); and what
+  // of it is the optimizer's state, which DataParallel has on the first device alone.
+  std::vector<double> memory_mb, optimizer_mb;
   struct Bucket {
     size_t bytes = 0;
     double ready_ms = 0;  // since backward began
@@ -31,6 +33,9 @@ struct Row {
 
   /// The share of communication that is hidden behind computation; 0 where there is none.
   double hidden() const { return split.communication > 0 ? 1 - split.exposed / split.communication : 0; }
+  /// By how much the device that needs most memory exceeds the one that needs least, the optimizer's state apart: 0.1
+  /// is a tenth.
+  double memory_spread() const;
 };
 using Rows = std::vector<Row>;
 

@@ -55,7 +55,24 @@ struct Way {
   std::function<void(const data::Batch&)> step;
   std::string who;  // whose events count; empty: all
   std::vector<Device> devices;
+  std::function<size_t(size_t)> shared_bytes = [](size_t) { return size_t(0); };  // that a device reads of another's
+  nn::Optimizer* optimizer = nullptr;
 };
+
+size_t state_bytes(nn::Optimizer& optimizer, Device d) {
+  size_t bytes = 0;
+  for (auto& [name, t] : optimizer.state_dict())
+    if (t.dim() > 0 && t.device() == d) bytes += size_t(t.numel()) * size_of(t.dtype());
+  return bytes;
+}
+
+void add_memory(Row& r, const Way& way) {
+  for (size_t i = 0; i < way.devices.size(); ++i) {
+    const Device d = way.devices[i];
+    r.memory_mb.push_back(double(max_memory_allocated(d) + way.shared_bytes(i)) / 1e6);
+    r.optimizer_mb.push_back(double(state_bytes(*way.optimizer, d)) / 1e6);
+  }
+}
 
 struct Traced {
   int64_t begin_ns, end_ns;
@@ -104,7 +121,7 @@ Row row_of(const ParallelOptions& o, int threads, const Measured& m, const Way& 
   r.best_ms = m.ms.front();
   r.median_ms = m.ms[m.ms.size() / 2];
   r.images_s = r.batch / r.best_ms * 1e3;
-  for (Device d : way.devices) r.memory_mb.push_back(double(max_memory_allocated(d)) / 1e6);
+  add_memory(r, way);
   r.load = load_average();
   return r;
 }
@@ -132,6 +149,7 @@ void measure_here(const ParallelOptions& o, int cores) {
   auto net = make_net(o);
   nn::SGD optimizer(net->parameters(), sgd());
   Way way;
+  way.optimizer = &optimizer;
   for (int i = 0; i < n; ++i) way.devices.push_back(cpu(i));
   std::unique_ptr<DataParallel> dp;
   const auto bucket_bytes = size_t(o.bucket_mb.front() * 1024 * 1024);
@@ -140,6 +158,7 @@ void measure_here(const ParallelOptions& o, int cores) {
         *net, way.devices,
         DataParallel::Options{.first_bucket_bytes = std::min(size_t(1) << 20, bucket_bytes),
                               .bucket_bytes = bucket_bytes});
+  if (dp) way.shared_bytes = [&](size_t device) { return dp->shared_bytes(int(device)); };
   auto loss_of = [](const Tensor& y, const Tensor& target) { return cross_entropy(y, target); };
   way.step = [&](const data::Batch& b) {
     optimizer.zero_grad();
@@ -198,6 +217,7 @@ void print_together(Row row, const Way& way, const Measured& m) {
   for (size_t r = 1; r < texts.size(); ++r) {
     const Row other = row_from_json(texts[r]);
     row.memory_mb.insert(row.memory_mb.end(), other.memory_mb.begin(), other.memory_mb.end());
+    row.optimizer_mb.insert(row.optimizer_mb.end(), other.optimizer_mb.begin(), other.optimizer_mb.end());
     row.timeline.insert(row.timeline.end(), other.timeline.begin(), other.timeline.end());
   }
   std::cout << to_json(row, true) << std::endl;
@@ -216,6 +236,7 @@ void measure_rank(const ParallelOptions& o, int rank, int threads) {
   nn::SGD optimizer(net->parameters(), sgd());
   int64_t backward_ns = 0;
   Way way;
+  way.optimizer = &optimizer;
   way.who = message("rank ", rank);
   way.devices = {current_device()};
   way.step = [&](const data::Batch& b) {

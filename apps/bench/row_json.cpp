@@ -31,6 +31,8 @@ std::string to_json(const Row& r, bool with_timeline) {
             {"hidden", r.hidden()},
             {"bytes", s.bytes},
             {"memory_mb", r.memory_mb},
+            {"optimizer_mb", r.optimizer_mb},
+            {"memory_spread", r.memory_spread()},
             {"buckets", Json::array()},
             {"load", r.load}};
   for (auto& b : r.buckets) j["buckets"].push_back({{"bytes", b.bytes}, {"ready_ms", b.ready_ms}});
@@ -68,6 +70,7 @@ Row row_from_json(const std::string& line) {
   j.at("communication_ms").get_to(r.split.communication);
   j.at("bytes").get_to(r.split.bytes);
   j.at("memory_mb").get_to(r.memory_mb);
+  j.at("optimizer_mb").get_to(r.optimizer_mb);
   for (auto& b : j.at("buckets")) r.buckets.push_back({b.at("bytes"), b.at("ready_ms")});
   j.at("load").get_to(r.load);
   for (auto& e : j.at("timeline")) r.timeline.push_back({e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7]});

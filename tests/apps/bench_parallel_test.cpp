@@ -75,6 +75,14 @@ TEST_CASE("tandem-bench parallel: a row for every way, one page without referenc
       CHECK(row["split"][part].get<double>() >= 0);
     CHECK(row["split"]["backward"].get<double>() > 0);
     CHECK(row["memory_mb"].size() == (alone ? 1 : 2));
+    CHECK(row["memory_spread"].get<double>() < 0.1);  // the devices' need, but for the optimizer's state
+    REQUIRE(row["optimizer_mb"].size() == row["memory_mb"].size());
+    for (size_t i = 0; i < row["optimizer_mb"].size(); ++i) {
+      const double state = row["optimizer_mb"][i];  // a momentum as large as the parameters; of dp on the first alone
+      const bool has = i == 0 || row["mode"].get<std::string>().starts_with("ddp");
+      CHECK(state == (has ? doctest::Approx(4e-6 * (1290 + 32896 + 786688)) : doctest::Approx(0)));
+      CHECK(row["memory_mb"][i].get<double>() > 2 * 4e-6 * 820000 + state);  // parameters and gradients as well
+    }
     CHECK((row["bytes"].get<double>() > 0) == !alone);
     if (!row["mode"].get<std::string>().starts_with("ddp")) continue;
     REQUIRE(row["buckets"].size() == 2);
