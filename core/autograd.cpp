@@ -24,7 +24,7 @@ Out window_out(Leaf& l) {
   Tensor& w = l.ensure_window();
   float beta = l.written ? 1.f : 0.f;
   if (!l.written) opened.push_back(&l);
-  l.written = true;
+  l.set_written(true);
   w.storage()->bump();
   return {w, beta};
 }
@@ -355,7 +355,7 @@ void run_schedule(std::span<const Tensor> grads, Schedule& s, const BackwardOpti
         TimelineSpan span(TimelineEvent::Kind::closure, n->name);
         n->run(gy, Targets(t, k));
       } catch (...) {
-        for (Leaf* l : opened) l->written = false;
+        for (Leaf* l : opened) l->set_written(false);
         throw;
       }
       opened.clear();

@@ -9,6 +9,8 @@
 #include <tandem/core/context.h>
 #include <tandem/core/pool.h>
 
+#include <memory>
+
 namespace tandem {
 
 /// Work in order. Never destroyed.
@@ -23,6 +25,20 @@ struct TANDEM_API Stream {
   virtual void synchronize() = 0;
 };
 
+/// Work that was recorded from streams and runs again as one launch, on one device or several.
+struct TANDEM_API Graph {
+  virtual ~Graph() = default;
+  /// On `s`, in its order.
+  virtual void launch(Stream& s) = 0;
+  /// Kernels, copies and library calls in it.
+  virtual size_t nodes() const = 0;
+};
+
+/// A pool would have to grow while its stream is being captured, which CUDA does not allow.
+struct TANDEM_API NeedsMemory : OutOfMemoryError {
+  using OutOfMemoryError::OutOfMemoryError;
+};
+
 struct TANDEM_API Backend {
   virtual ~Backend() = default;
   virtual int count() = 0;
@@ -33,6 +49,10 @@ struct TANDEM_API Backend {
   /// On the current streams; returns with host memory free to be used again.
   virtual void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) = 0;
   virtual void zero_bytes(void* data, Device d, size_t bytes) = 0;
+  /// From here on what is queued on `s`, and on streams made to wait for it, is recorded and does not run.
+  virtual void begin_capture(Stream& s) = 0;
+  /// Ends it. Throws Error where the capture was broken, or a stream that took part has not been waited for.
+  virtual std::unique_ptr<Graph> end_capture(Stream& s) = 0;
 };
 
 /// Makes `b` the backend of its kind; it must outlive the process's last tensor.

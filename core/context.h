@@ -13,6 +13,7 @@ class Generator;
 class Pool;
 class ProcessGroup;
 struct Replica;
+class StepCapture;
 struct Stream;
 
 /// Where the counter-based generator of dropout stands. Draws are keyed by (seed, step, call, row), so they depend
@@ -54,6 +55,7 @@ struct Context {
   RandomStep random;
   LazyGenerator generator;
   const Replica* replica = nullptr;       // whose twins stand for parameters and buffers; see core/replica.h
+  StepCapture* capture = nullptr;         // the step graph that records what this thread does; see core/step_graph.h
   ProcessGroup* process_group = nullptr;  // the group this thread is a rank of; see parallel/process_group.h
 };
 

@@ -97,6 +97,14 @@ struct TANDEM_API Leaf final : Node {
 
   Leaf() { is_leaf = true; }
   Tensor& ensure_window();
+  void set_written(bool w) {
+    if (detail::step_captures.load(std::memory_order_relaxed)) [[unlikely]]
+      note_in_capture();
+    written = w;
+  }
+
+ private:
+  void note_in_capture();
 };
 
 }  // namespace tandem

@@ -68,6 +68,8 @@ void Storage::move_to(Device d) {
 }
 
 void Storage::destroy(Storage* s) {
+  if (detail::step_captures.load(std::memory_order_relaxed)) [[unlikely]]
+    detail::note_end(*s);
   s->release();
   delete s;
 }

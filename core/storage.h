@@ -10,6 +10,13 @@
 
 namespace tandem {
 
+struct Storage;
+namespace detail {
+inline constinit TANDEM_API std::atomic<int> step_captures{0};  // running now; see core/step_graph.h
+TANDEM_API void note_change(Storage& s);
+TANDEM_API void note_end(Storage& s);
+}  // namespace detail
+
 struct TANDEM_API Storage {
   std::atomic<int> refs{0};
   std::atomic<uint32_t> version{0};  // counts changes of the values; saved tensors compare it
@@ -21,7 +28,11 @@ struct TANDEM_API Storage {
   Ref<Storage> base;                   // of a window
   std::function<void(void*)> deleter;  // of foreign memory
 
-  void bump() { version.fetch_add(1, std::memory_order_relaxed); }
+  void bump() {
+    version.fetch_add(1, std::memory_order_relaxed);
+    if (detail::step_captures.load(std::memory_order_relaxed)) [[unlikely]]
+      detail::note_change(*this);
+  }
 
   /// Fresh memory from the device's pool; contents undefined.
   static Ref<Storage> make(size_t bytes, Device d);

@@ -78,7 +78,7 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::zero_grad() const {
-  if (Leaf* l = leaf()) l->written = false;
+  if (Leaf* l = leaf()) l->set_written(false);
 }
 
 int Tensor::register_hook(GradHook hook) const {

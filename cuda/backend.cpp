@@ -1,6 +1,7 @@
 // The CUDA backend: devices, their streams, and bytes moved between them and the host. It registers itself when the
 // library is loaded, and asks CUDA nothing before a device is asked for.
 #include <tandem/core/backend.h>
+#include <tandem/cuda/graph.h>
 #include <tandem/cuda/runtime.h>
 #include <tandem/cuda/staging.h>
 #include <tandem/cuda/stream.h>
@@ -42,6 +43,9 @@ class CudaBackend final : public Backend {
     On on(d);
     TANDEM_CUDA(cudaMemsetAsync(data, 0, bytes, on));
   }
+
+  void begin_capture(Stream& s) override { CudaGraph::begin(s); }
+  std::unique_ptr<Graph> end_capture(Stream& s) override { return CudaGraph::end(s); }
 
  private:
   struct Devices {

@@ -21,11 +21,6 @@ class DeviceScope {
   int before_ = -1;  // -1: it was this one already
 };
 
-/// Memory cannot be had now because the stream is being captured; the step runs eagerly once and is captured again.
-struct NeedsMemory : OutOfMemoryError {
-  using OutOfMemoryError::OutOfMemoryError;
-};
-
 class CudaStream;
 
 class StreamPool final : public CachingPool {

@@ -70,6 +70,9 @@ void Adam::write_options(const ParamGroup& group, double* to) const {
 void Adam::update(Table& t) {
   adam_step(t.device, std::span<const ParamRow>(t.rows),
             AdamState{t.states[kExpAvg], t.states[kExpAvgSq], t.states[kMaxExpAvgSq], t.steps}, t.options);
+}
+
+void Adam::count_update(Table& t) const {
   for (auto& r : t.rows)
     if (r.active()) ++r.step;
 }

@@ -49,6 +49,7 @@ class TANDEM_API Adam : public Optimizer {
   bool needs_state(const ParamGroup& group, size_t state) const override;
   void write_options(const ParamGroup& group, double* to) const override;
   void update(Table& table) override;
+  void count_update(Table& table) const override;
   const char* const name_;
   const bool decoupled_;
 };

@@ -1,5 +1,6 @@
 #include <tandem/core/backend.h>
 #include <tandem/core/copy.h>
+#include <tandem/core/step_graph.h>
 #include <tandem/nn/optimizer.h>
 
 #include <algorithm>
@@ -155,25 +156,33 @@ void Optimizer::follow_parameters() {
 
 void Optimizer::zero_grad() const {
   for (auto& s : slots_) {
-    s.get()->written = false;
+    s.get()->set_written(false);
     s.param.zero_grad();  // another leaf's, where it was thawed since the last step
   }
 }
 
-void Optimizer::refresh_options() {
+bool Optimizer::options_changed() {
   const auto n = size_t(description_.options);
   options_scratch_.resize(n * groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g) write_options(*groups_[g], options_scratch_.data() + g * n);
-  if (options_ == options_scratch_) return;
+  return options_ != options_scratch_;
+}
+
+void Optimizer::refresh_options() {
+  if (!options_changed()) return;
   options_ = options_scratch_;
   for (auto& t : tables_)
     copy_bytes(t.options.raw(), t.device, options_.data(), cpu(), options_.size() * sizeof(double));
   allocate_states();
 }
 
+bool Optimizer::any_needs_state(size_t k) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](auto& g) { return needs_state(*g, k); });
+}
+
 void Optimizer::allocate_states() {
   for (size_t k = 0; k < description_.state_names.size(); ++k) {
-    if (std::none_of(groups_.begin(), groups_.end(), [&](auto& g) { return needs_state(*g, k); })) continue;
+    if (!any_needs_state(k)) continue;
     for (auto& t : tables_)
       if (!t.states[k]) t.states[k] = zeros({t.elements}, {.dtype = t.dtype, .device = t.device});
   }
@@ -181,12 +190,33 @@ void Optimizer::allocate_states() {
 
 void Optimizer::step() {
   follow_parameters();
-  refresh_options();
+  if (StepCapture* c = StepCapture::current())
+    join(*c);
+  else
+    refresh_options();
   for (auto& t : tables_) {
     update(t);
+    count_update(t);
     for (auto& r : t.rows)
       if (r.active()) r.leaf->value->bump();
   }
+}
+
+// A captured step reads its options from device memory, where each replay finds them as they are by then. It has states
+// where they were needed at capture: an option that turns one on calls for another capture.
+void Optimizer::join(StepCapture& c) {
+  check<NeedsMemory>(!options_changed(), "[", description_.name, "] an option has changed since the step before");
+  std::vector<bool> captured;
+  for (size_t k = 0; k < description_.state_names.size(); ++k) captured.push_back(any_needs_state(k));
+  c.before_replay([this, captured = std::move(captured)] {
+    for (size_t k = 0; k < captured.size(); ++k)
+      if (any_needs_state(k) != captured[k]) return false;
+    refresh_options();
+    return true;
+  });
+  c.after_replay([this] {
+    for (auto& t : tables_) count_update(t);
+  });
 }
 
 }  // namespace tandem::nn

@@ -86,8 +86,10 @@ class TANDEM_API Optimizer {
   virtual bool needs_state(const ParamGroup& group, size_t state) const = 0;
   /// The numbers that the kernel reads, Description::options of them.
   virtual void write_options(const ParamGroup& group, double* to) const = 0;
-  /// One update of the active rows; counts it in their `step`.
+  /// One update of the active rows.
   virtual void update(Table& table) = 0;
+  /// Counts it in their `step`.
+  virtual void count_update(Table& table) const = 0;
 
   std::vector<std::unique_ptr<ParamGroup>> groups_;
 
@@ -101,7 +103,10 @@ class TANDEM_API Optimizer {
   void follow_parameters();
   void build_tables();
   void rebuild_tables();
+  bool options_changed();  // options_scratch_ is then what they are now
   void refresh_options();
+  bool any_needs_state(size_t state) const;
+  void join(StepCapture& capture);
   void allocate_states();
   Tensor state_of(const Table& t, const ParamRow& r, size_t state) const;
   NamedTensors parameter_states() const;

@@ -50,6 +50,9 @@ void SGD::write_options(const ParamGroup& group, double* to) const {
 
 void SGD::update(Table& t) {
   sgd_step(t.device, std::span<const ParamRow>(t.rows), t.states[kMomentumBuffer], t.options);
+}
+
+void SGD::count_update(Table& t) const {
   // All that matters is whether there is a buffer yet: a count would tell apart rows that can run as one.
   for (auto& r : t.rows)
     if (r.active() && needs_state(*groups_[size_t(r.group)], kMomentumBuffer)) r.step = 1;

@@ -42,6 +42,7 @@ class TANDEM_API SGD final : public Optimizer {
   bool needs_state(const ParamGroup& group, size_t state) const override;
   void write_options(const ParamGroup& group, double* to) const override;
   void update(Table& table) override;
+  void count_update(Table& table) const override;
 };
 
 }  // namespace tandem::nn

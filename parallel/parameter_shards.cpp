@@ -70,7 +70,7 @@ void ParameterBlock::require_in_place() const {
 void ParameterPiece::follow_gradient() const {
   const Leaf* from_leaf = whole.leaf();
   Leaf& to = *tensor.leaf();
-  to.written = from_leaf && from_leaf->written;
+  to.set_written(from_leaf && from_leaf->written);
   if (!to.written) return;
   const auto* first = static_cast<const std::byte*>(from_leaf->window.raw()) + from * int64_t(size_of(tensor.dtype()));
   if (to.window.raw() != first) to.window = stretch_of(from_leaf->window, from, tensor.numel());

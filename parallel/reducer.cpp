@@ -17,7 +17,7 @@ Leaf* as_leaf(const Ref<Node>& n) { return static_cast<Leaf*>(n.get()); }
 void zero(Leaf* l) {
   Tensor& w = l->ensure_window();
   fill_into(w, 0);
-  l->written = true;
+  l->set_written(true);
 }
 
 }  // namespace

@@ -64,10 +64,10 @@ void ReplicaGradients::open(Targets targets, int replicas) {
   for (size_t k = 0; k < first_.size(); ++k) {
     Out o = targets[parameter_of_[k]].out();
     first_[k]->window = std::move(o.t);
-    first_[k]->written = o.beta != 0;
+    first_[k]->set_written(o.beta != 0);
   }
   for (size_t r = 1; r < size_t(replicas); ++r)
-    for (Leaf* l : tables_[r]->leaves()) l->written = false;
+    for (Leaf* l : tables_[r]->leaves()) l->set_written(false);
   tables_[0]->expect(replicas);
   pieces_.clear();  // of a backward that failed
   running_ = replicas;
@@ -120,7 +120,7 @@ void ReplicaGradients::add_leaves(size_t bucket) {
       if (!l->written) continue;
       Leaf& sum = *first_[size_t(l->index)];
       copy_into({sum.window, sum.written ? 1.f : 0.f}, l->window);
-      sum.written = true;
+      sum.set_written(true);
     }
 }
 
@@ -161,7 +161,7 @@ void ReplicaGradients::close() {
       if (original.hooks)
         original.grad = {};
       else
-        original.written = false;
+        original.set_written(false);
     }
     first_[k]->window = {};
   }

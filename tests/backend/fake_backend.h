@@ -79,6 +79,8 @@ class FakeBackend final : public Backend {
     events().push_back(message("zero ", bytes, " bytes on ", d));
     std::memset(data, 0, bytes);
   }
+  void begin_capture(Stream&) override { throw DeviceError("the fake device captures nothing"); }
+  std::unique_ptr<Graph> end_capture(Stream&) override { throw DeviceError("the fake device captures nothing"); }
 
  private:
   std::map<int, std::unique_ptr<FakeStream>> default_;
