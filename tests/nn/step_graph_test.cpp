@@ -9,6 +9,7 @@
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/sgd.h>
+#include <tandem/ops/binary.h>
 #include <tandem/ops/dropout.h>
 #include <tandem/ops/inplace.h>
 #include <tandem/ops/relu.h>
