@@ -1,0 +1,110 @@
+#include "allocations.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "arena.h"
+#include "operation.h"
+#include "range_allocator.h"
+#include "settings.h"
+
+namespace simgpu {
+namespace {
+
+constexpr size_t kAlignment = 256;  // what cudaMalloc promises, and not more
+constexpr size_t kGuard = 256;      // at least so many bytes after each allocation are watched
+constexpr unsigned char kGuardByte = 0xa5;
+constexpr int kNaN = 0xff;  // in every floating type; -1 in the others
+
+struct Device {
+  RangeAllocator addresses;
+  MemoryUse use{};
+};
+
+Device& device(int index) {
+  static auto& devices = *new std::array<Device, kMaxDevices>;
+  Device& d = devices[size_t(index)];
+  if (!d.addresses.high()) {
+    const uintptr_t begin = arena_begin(index);
+    d.addresses = RangeAllocator(begin, begin + settings().device_bytes);
+  }
+  return d;
+}
+
+std::map<uintptr_t, Allocation>& allocations() {
+  static auto& m = *new std::map<uintptr_t, Allocation>;
+  return m;
+}
+
+size_t reserved(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment + kGuard; }
+
+void check_guard(const Allocation& a) {
+  const auto* guard = reinterpret_cast<const unsigned char*>(a.end());
+  for (size_t i = 0; i < reserved(a.bytes) - a.bytes; ++i)
+    if (guard[i] != kGuardByte)
+      fail("memory %zu bytes past the end of allocation #%lu (%zu bytes on device %d) was written", i + 1, a.number,
+           a.bytes, a.device);
+}
+
+}  // namespace
+
+void* allocate(int index, size_t bytes, bool later) {
+  static uint64_t number = 0;
+  Device& d = device(index);
+  const size_t size = reserved(bytes);
+  const uintptr_t begin = d.addresses.allocate(size);
+  if (!begin) return nullptr;
+  use_arena(index, begin + size);
+  auto& all = allocations();
+  all.erase(all.lower_bound(begin), all.lower_bound(begin + size));  // what lay there has been freed
+  all.emplace(begin, Allocation{begin, bytes, index, ++number, false});
+  d.use.now += bytes;
+  d.use.peak = std::max(d.use.peak, d.use.now);
+  auto* p = reinterpret_cast<void*>(begin);
+  if (!later) prepare_allocation(p);
+  return p;
+}
+
+void prepare_allocation(const void* p) {
+  const Allocation& a = allocations().at(reinterpret_cast<uintptr_t>(p));
+  OpenArena open;
+  auto* begin = reinterpret_cast<unsigned char*>(a.begin);
+  std::memset(begin, kNaN, a.bytes);
+  std::memset(begin + a.bytes, kGuardByte, reserved(a.bytes) - a.bytes);
+}
+
+void release(const void* p) {
+  const auto found = allocations().find(reinterpret_cast<uintptr_t>(p));
+  if (found == allocations().end()) fail("free of %p, which is no device allocation", p);
+  Allocation& a = found->second;
+  if (a.freed)
+    fail("free of allocation #%lu (%zu bytes on device %d), which was freed already", a.number, a.bytes, a.device);
+  {
+    OpenArena open;
+    check_guard(a);
+    std::memset(reinterpret_cast<void*>(a.begin), kNaN, a.bytes);
+  }
+  a.freed = true;
+  Device& d = device(a.device);
+  d.use.now -= a.bytes;
+  d.addresses.release(a.begin, reserved(a.bytes));
+}
+
+const Allocation* find_allocation(uintptr_t address) {
+  auto& all = allocations();
+  const auto after = all.upper_bound(address);
+  return after == all.begin() ? nullptr : &std::prev(after)->second;
+}
+
+const Allocation* live_allocation(const void* p, size_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  const Allocation* a = find_allocation(address);
+  return a && !a->freed && address <= a->end() && bytes <= a->end() - address ? a : nullptr;
+}
+
+MemoryUse memory_use(int index) { return device(index).use; }
+
+}  // namespace simgpu
