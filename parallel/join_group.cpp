@@ -93,6 +93,7 @@ std::unique_ptr<StoreMembership> join_group(const Rendezvous& r, TransportFactor
   StoreMembershipOptions o;
   o.rank = r.rank;
   o.size = r.world_size;
+  o.ranks_of_process = r.ranks_of_process;
   o.token = token_from_environment();
   o.timeout = timeout;
   o.transport = std::move(transport);

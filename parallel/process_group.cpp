@@ -27,9 +27,15 @@ void require_backend(const std::string& backend) {
 
 std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
   require_backend(o.backend);
-  const Rendezvous r = parse_init_method(o.init_method, o.rank, o.world_size, process_environment());
-  std::shared_ptr<StoreMembership> membership =
-      join_group(r, transport_factory(o.transport, token_from_environment()), o.timeout, o.timeout);
+  return join_processes(parse_init_method(o.init_method, o.rank, o.world_size, process_environment()),
+                        transport_factory(o.transport, token_from_environment()), o.timeout);
+}
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup::Impl> join_processes(const Rendezvous& r, TransportFactory transport,
+                                                   std::chrono::milliseconds timeout) {
+  std::shared_ptr<StoreMembership> membership = join_group(r, std::move(transport), timeout, timeout);
   auto impl = std::make_unique<ProcessGroup::Impl>();
   impl->local_rank = r.local_rank;
   impl->local_size = r.local_world_size;
@@ -45,8 +51,6 @@ std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
   impl->membership = std::move(membership);
   return impl;
 }
-
-}  // namespace
 
 ProcessGroup::ProcessGroup(const ProcessGroupOptions& options) : ProcessGroup(join(options)) {}
 

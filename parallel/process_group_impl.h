@@ -2,6 +2,8 @@
 #pragma once
 #include <tandem/parallel/membership.h>
 #include <tandem/parallel/process_group.h>
+#include <tandem/parallel/rendezvous.h>
+#include <tandem/parallel/store_membership.h>
 
 namespace tandem {
 
@@ -12,5 +14,9 @@ struct ProcessGroup::Impl {
   int channels = 0;               // opened so far: part of a channel's name
   ProcessGroup* outer = nullptr;  // the thread's group before
 };
+
+/// Joins a group of processes, of which this rank is one, or a thread of one. Returns when all are there.
+std::unique_ptr<ProcessGroup::Impl> join_processes(const Rendezvous& r, TransportFactory transport,
+                                                   std::chrono::milliseconds timeout);
 
 }  // namespace tandem

@@ -63,14 +63,22 @@ void take_master(Rendezvous& r, const Variables& v) {
   r.port = v.number("MASTER_PORT", 1, 65535);
 }
 
-Rendezvous from_launcher(const Environment& environment) {
+void take_local(Rendezvous& r, const Variables& v) {
+  const int local_rank = v.number_or("LOCAL_RANK", 0, kMostRanks, -1);
+  const int local_world_size = v.number_or("LOCAL_WORLD_SIZE", 1, kMostRanks, -1);
+  const int world_size = v.number_or("WORLD_SIZE", 1, kMostRanks, r.world_size);
+  r.several_nodes = local_world_size > 0 && local_world_size < world_size;
+  if (world_size != r.world_size) return;  // the program has made a world of its own
+  r.local_rank = local_rank;
+  r.local_world_size = local_world_size;
+}
+
+Rendezvous from_launcher(const Environment& environment, int rank, int world_size) {
   const Variables v(environment, "tandem-run, torchrun and the like");
   Rendezvous r;
-  r.rank = v.number("RANK", 0, kMostRanks);
-  r.world_size = v.number("WORLD_SIZE", 1, kMostRanks);
-  r.local_rank = v.number_or("LOCAL_RANK", 0, kMostRanks, -1);
-  r.local_world_size = v.number_or("LOCAL_WORLD_SIZE", 1, kMostRanks, -1);
-  r.several_nodes = r.local_world_size > 0 && r.local_world_size < r.world_size;
+  r.rank = rank >= 0 ? rank : v.number("RANK", 0, kMostRanks);
+  r.world_size = world_size >= 0 ? world_size : v.number("WORLD_SIZE", 1, kMostRanks);
+  take_local(r, v);
   take_master(r, v);
   return r;
 }
@@ -134,14 +142,7 @@ Rendezvous from_open_mpi(const Environment& environment) {
 
 Rendezvous from_environment(const Environment& environment, int rank, int world_size) {
   // What a launcher of ours sets counts before what the engine below it sets, and mpirun before the SLURM it runs in.
-  if (environment("RANK") || rank >= 0) {
-    const Environment with_arguments = [&](const std::string& name) -> std::optional<std::string> {
-      if (name == "RANK" && rank >= 0) return message(rank);
-      if (name == "WORLD_SIZE" && world_size >= 0) return message(world_size);
-      return environment(name);
-    };
-    return from_launcher(with_arguments);
-  }
+  if (environment("RANK") || rank >= 0) return from_launcher(environment, rank, world_size);
   if (environment("OMPI_COMM_WORLD_RANK")) return from_open_mpi(environment);
   if (environment("SLURM_PROCID") && environment("SLURM_STEP_ID")) return from_slurm(environment);
   throw Error(
@@ -197,6 +198,16 @@ int tasks_of_node(const std::string& tasks_per_node, int node) {
   return -1;
 }
 
+Rendezvous thread_of(const Rendezvous& process, int thread, int n) {
+  Rendezvous r = process;
+  r.rank = process.rank * n + thread;
+  r.world_size *= n;
+  if (r.local_rank >= 0) r.local_rank = process.local_rank * n + thread;
+  if (r.local_world_size > 0) r.local_world_size *= n;
+  r.ranks_of_process = n;
+  return r;
+}
+
 Rendezvous parse_init_method(const std::string& init_method, int rank, int world_size, const Environment& environment) {
   Rendezvous r;
   if (init_method == "env://") {
@@ -209,10 +220,7 @@ Rendezvous parse_init_method(const std::string& init_method, int rank, int world
     check(world_size >= 1, "[init_process_group] ", init_method, ": the argument world_size is missing");
     r.rank = rank;
     r.world_size = world_size;
-    const Variables v(environment, "the launcher");
-    r.local_rank = v.number_or("LOCAL_RANK", 0, kMostRanks, -1);
-    r.local_world_size = v.number_or("LOCAL_WORLD_SIZE", 1, kMostRanks, -1);
-    r.several_nodes = r.local_world_size > 0 && r.local_world_size < r.world_size;
+    take_local(r, Variables(environment, "the launcher"));
     if (tcp) {
       take_address(r, init_method, init_method.substr(6));
     } else {

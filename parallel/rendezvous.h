@@ -21,19 +21,24 @@ struct Rendezvous {
   bool several_nodes = false;  // known to be so
   std::string host;            // that rank 0's store listens at; on rank 0 alone where there is a file
   int port = 0;
-  std::string file;  // through which rank 0 tells its address
+  std::string file;          // through which rank 0 tells its address
+  int ranks_of_process = 1;  // neighbours, all of them threads of it
 };
 
 /// "env://" reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (with LOCAL_RANK and LOCAL_WORLD_SIZE, where they are
 /// set), else what mpirun or srun set; there the master is MASTER_ADDR or else rank 0's node, as SLURM gives it, and
 /// the port derives from the job and its step. "tcp://host:port" and "file:///path" want `rank` and `world_size`; port
 /// 0 takes a free one, for a world of one. A given `rank` or `world_size` (not -1) counts for more than the
-/// environment. Throws Error, naming the variable or argument that is missing or wrong.
+/// environment, whose LOCAL_ variables are of a world of the size that stands there, if any. Throws Error, naming the
+/// variable or argument that is missing or wrong.
 TANDEM_API Rendezvous parse_init_method(const std::string& init_method, int rank, int world_size,
                                         const Environment& environment);
 
 /// What env:// says, where a launcher has started this process; nothing otherwise.
 TANDEM_API std::optional<Rendezvous> launched_rendezvous(const Environment& environment);
+
+/// Of one of n threads that are ranks of a group, in each of the processes that `process` is one of.
+TANDEM_API Rendezvous thread_of(const Rendezvous& process, int thread, int n);
 
 /// The first of a SLURM list of nodes: "gpu07" of "gpu[07-09,12],login".
 TANDEM_API std::string first_node(const std::string& list);

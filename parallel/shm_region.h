@@ -25,6 +25,7 @@ struct alignas(64) ShmControl {
   alignas(64) Sleeper sleeper;
   alignas(64) LifeMark life;
   cpu_set_t cpus{};  // this member may run on
+  pid_t process = 0;
   /// Of the collectives with even and odd numbers: one can be written while the other is still read.
   alignas(64) Header headers[2];
   /// Whether everyone is sent the same bytes, which then stand there once.

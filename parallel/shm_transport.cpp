@@ -1,6 +1,9 @@
 #include <tandem/parallel/copy_bytes.h>
+#include <tandem/parallel/list_ranks.h>
 #include <tandem/parallel/shm_transport.h>
 #include <tandem/parallel/swap_descriptors.h>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -46,6 +49,7 @@ ShmTransport::ShmTransport(Membership& membership, std::shared_ptr<Channel> chan
       sources_(size_t(size_)) {
   mine().make();
   ShmControl& control = mine().control();
+  control.process = ::getpid();
   ::sched_getaffinity(0, sizeof control.cpus, &control.cpus);
   life_.emplace(control.life);
   closing_.emplace(control);
@@ -315,20 +319,26 @@ const Header* ShmTransport::elsewhere(int member) const {
 }
 
 void ShmTransport::look_after_members() {
-  int first = -1, count = 0;
+  auto process_of = [&](int member) { return regions_[size_t(member)].control().process; };
+  int first = -1;
+  bool several = false;  // processes
   for (int r = size_ - 1; r >= 0; --r)
     if (r != me_ && dead(r)) {
+      several |= first >= 0 && process_of(r) != process_of(first);
       first = r;
-      ++count;
     }
-  if (count == 0) return;
-  if (count > 1) {
+  if (first < 0) return;
+  std::vector<int> ranks;  // of that process, whose threads end one after the other
+  for (int r = 0; r < size_; ++r)
+    if (process_of(r) == process_of(first)) ranks.push_back(channel_->members[size_t(r)]);
+  if (several) {
     // The verdict knows whose death was the first, and the cause of the others'.
     const auto until = Clock::now() + std::chrono::milliseconds(300);
     while (!membership_.failed() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   const int rank = channel_->members[size_t(first)];
-  membership_.fail(rank, message("rank ", rank, " has died: its process has ended without leaving the group"));
+  membership_.fail(rank, message(list_ranks(ranks), ranks.size() > 1 ? " have died: their" : " has died: its",
+                                 " process has ended without leaving the group"));
   membership_.check();
 }
 

@@ -1,3 +1,4 @@
+#include <tandem/parallel/list_ranks.h>
 #include <tandem/parallel/store_group.h>
 
 #include <algorithm>
@@ -16,7 +17,6 @@ constexpr milliseconds kSilence{500};
 constexpr milliseconds kLate{200};
 // How long a question waits for the beats that were under way when it was asked.
 constexpr milliseconds kQuestionDelay{100};
-constexpr size_t kListed = 16;
 constexpr int64_t kLongestMs = int64_t{1000} * 3600 * 24 * 365;
 
 int64_t in_ms(Clock::duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }
@@ -65,13 +65,6 @@ CompletedByChannel read_completed(FrameReader& body) {
     }
   }
   return completed;
-}
-
-std::string list_ranks(const std::vector<int>& ranks) {
-  std::string s = ranks.size() == 1 ? "rank" : "ranks";
-  for (size_t i = 0; i < std::min(ranks.size(), kListed); ++i) s += message(i ? ", " : " ", ranks[i]);
-  if (ranks.size() > kListed) s += message(" and ", ranks.size() - kListed, " more");
-  return s;
 }
 
 StoreGroup::Member* StoreGroup::member_of(const StorePeer* peer, int* rank) {

@@ -93,7 +93,4 @@ class TANDEM_API StoreGroup {
   StoreKeys keys_;
 };
 
-/// "ranks 1, 2, 5", the first few of many.
-TANDEM_API std::string list_ranks(const std::vector<int>& ranks);
-
 }  // namespace tandem

@@ -27,10 +27,13 @@ constexpr milliseconds kStoreGrace{1000};
 constexpr milliseconds kStoreSilence{1200};
 constexpr milliseconds kAttemptPause{10};
 
-std::string this_process() {
+std::string this_process(int rank, int ranks) {
   char host[256] = "?";
   ::gethostname(host, sizeof host - 1);
-  return message("process ", ::getpid(), " on ", host);
+  const int first = rank / ranks * ranks;
+  return message(
+      "process ", ::getpid(), " on ", host,
+      ranks > 1 ? message(", which runs ranks ", first, ranks == 2 ? " and " : " to ", first + ranks - 1) : "");
 }
 
 }  // namespace
@@ -53,7 +56,8 @@ StoreMembership::~StoreMembership() {
 
 void StoreMembership::join() {
   const auto deadline = Clock::now() + options_.rendezvous_timeout;
-  JoinRequest request{options_.group, rank(), size(), to_hex(make_nonce()), this_process(), {}};
+  JoinRequest request{
+      options_.group, rank(), size(), to_hex(make_nonce()), this_process(rank(), options_.ranks_of_process), {}};
   for (;;) {
     client_ = std::make_unique<StoreClient>(
         connect_to_store(options_.locate, options_.token, deadline, message("rank ", rank())),
@@ -165,10 +169,10 @@ void StoreMembership::ask(const Channel& channel, const std::string& what, bool 
   client_->post(StoreOp::who, question.body());
 }
 
-// To the launcher, which tells by it whose end came first.
+// To the launcher, which tells by it which process was the first to end.
 void StoreMembership::on_verdict(int culprit, const std::string& why) {
   const char* path = std::getenv("TANDEM_ERROR_FILE");
-  if (path && *path) std::ofstream(path) << culprit << ' ' << why;
+  if (path && *path) std::ofstream(path) << (culprit < 0 ? culprit : culprit / options_.ranks_of_process) << ' ' << why;
 }
 
 void StoreMembership::told(StoreOp op, FrameReader& body) {

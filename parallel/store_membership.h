@@ -20,7 +20,8 @@ using TransportFactory = std::function<std::unique_ptr<Transport>(StoreMembershi
 struct StoreMembershipOptions {
   int rank = 0;
   int size = 1;
-  int64_t group = 0;  // its number among those at this address
+  int ranks_of_process = 1;  // neighbours, all of them threads of it
+  int64_t group = 0;         // its number among those at this address
   LocateStore locate;
   std::shared_ptr<StoreServer> server = nullptr;  // on rank 0
   std::string token = {};

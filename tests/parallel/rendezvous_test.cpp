@@ -118,6 +118,24 @@ TEST_CASE("env:// of a launcher") {
   const Rendezvous given = parse_init_method("env://", 5, 6, environment(kLauncher));
   CHECK(given.rank == 5);
   CHECK(given.world_size == 6);
+  // Nobody has said which of those six are on this machine; but the launcher's are on several.
+  CHECK(given.local_rank == -1);
+  CHECK(given.local_world_size == -1);
+  CHECK(given.several_nodes);
+}
+
+TEST_CASE("threads of a launcher's processes") {
+  const Rendezvous r = thread_of(from_env(kLauncher), 1, 4);
+  CHECK(r.rank == 13);
+  CHECK(r.world_size == 32);
+  CHECK(r.local_rank == 5);
+  CHECK(r.local_world_size == 8);
+  CHECK(r.ranks_of_process == 4);
+  CHECK(r.several_nodes);
+  CHECK(r.host == "10.0.0.7");
+  const Rendezvous bare = thread_of(from_env(without(without(kLauncher, "LOCAL_RANK"), "LOCAL_WORLD_SIZE")), 1, 4);
+  CHECK(bare.local_rank == -1);
+  CHECK(bare.local_world_size == -1);
 }
 
 TEST_CASE("env:// names the variable that is missing or wrong") {
