@@ -136,7 +136,8 @@ void add_train(CLI::App& app, TrainOptions& o) {
       ->check(CLI::IsMember({"none", "dp", "ddp"}))
       ->capture_default_str()
       ->group("Machine");
-  app.add_option("--replicas", o.replicas, "how many train together; 0: one for each GPU or core")
+  app.add_option("--replicas", o.replicas,
+                 "how many train together; 0: one for each GPU, core, or process of a launcher")
       ->check(CLI::Range(0, kMaxDevices))
       ->capture_default_str()
       ->group("Machine");

@@ -27,7 +27,7 @@ struct TrainOptions {
   int workers = 1;
   MachineOptions machine;
   std::string parallel = "none";            // none, dp, ddp
-  int replicas = 0;                         // 0: one for each GPU or core; or as many as a launcher has started
+  int replicas = 0;                         // 0: one for each GPU, core, or process of a launcher
   std::string checkpoint = "runs/cifar10";  // a folder
   int save_every = 0;                       // steps; 0: at the end of each epoch
   int keep = 2;                             // the last k, beside the best

@@ -14,6 +14,29 @@ int replicas_of(const TrainOptions& o, Device device) {
   return device.is_cpu() ? num_threads() : device_count(device.kind);
 }
 
+// As threads of this process, with those of the others where a launcher has started several.
+int run_ranks(const TrainOptions& o, Device device, const std::function<int(const Team&)>& train) {
+  const auto launched = launched_world_size();
+  const int processes = launched.value_or(1);
+  const int ranks = launched && !o.replicas ? processes : replicas_of(o, device);
+  check(ranks % processes == 0, "--replicas ", o.replicas, ", which the ", processes,
+        " processes that the launcher has started can't share evenly");
+  if (launched && ranks == processes) {
+    auto group = init_process_group();
+    if (!device.is_cpu()) device.index = uint8_t(group.local_rank());
+    require_device(device);
+    return train({.group = &group, .device = device, .replicas = {}});
+  }
+  int code = 0;
+  DeviceGuard on(device);
+  const int threads = ranks / processes;
+  run_replicas(threads, [&](int rank) {
+    const int c = train({.group = &current_process_group(), .device = current_device(), .replicas = {}});
+    if (rank % threads == 0) code = c;
+  });
+  return code;
+}
+
 }  // namespace
 
 std::vector<double> Team::sum(const std::vector<double>& mine) const {
@@ -42,28 +65,16 @@ std::string Team::describe(int batch_size) const {
   if (n < 2) return {};
   const auto whole = size_t(batch_size);
   const size_t least = whole / n, most = (whole + n - 1) / n;
-  return message(n, group ? launched_world_size() ? " ranks as processes" : " ranks as threads" : " replicas",
-                 ": batches of ", whole, ", ", least, least == most ? "" : message(" or ", most), " each");
+  const int processes = launched_world_size().value_or(1);
+  std::string what = " replicas";
+  if (group && processes == 1) what = " ranks as threads";
+  if (group && processes > 1)
+    what = int(n) == processes ? " ranks as processes" : message(" ranks as threads of ", processes, " processes");
+  return message(n, what, ": batches of ", whole, ", ", least, least == most ? "" : message(" or ", most), " each");
 }
 
 int run_team(const TrainOptions& o, Device device, const std::function<int(const Team&)>& train) {
-  if (o.parallel == "ddp") {
-    if (const auto launched = launched_world_size()) {
-      check(!o.replicas || o.replicas == *launched, "--replicas ", o.replicas, ", but the launcher has started ",
-            *launched, " processes");
-      auto group = init_process_group();
-      if (!device.is_cpu()) device.index = uint8_t(group.local_rank());
-      require_device(device);
-      return train({.group = &group, .device = device, .replicas = {}});
-    }
-    int code = 0;
-    DeviceGuard on(device);
-    run_replicas(replicas_of(o, device), [&](int rank) {
-      const int c = train({.group = &current_process_group(), .device = current_device(), .replicas = {}});
-      if (rank == 0) code = c;
-    });
-    return code;
-  }
+  if (o.parallel == "ddp") return run_ranks(o, device, train);
   check(launched_world_size().value_or(1) == 1, "this process is one of ", launched_world_size().value_or(1),
         " that a launcher has started: --parallel ddp lets them train together");
   Team team;

@@ -1,5 +1,5 @@
 /// Who trains together: one device alone, replicas of DataParallel, or the ranks of a group, which are threads of this
-/// process or processes that a launcher has started.
+/// process, processes that a launcher has started, or threads of those.
 #pragma once
 #include "apps/cifar10/options.h"
 

@@ -137,9 +137,31 @@ TEST_CASE("cifar10 train --parallel ddp under tandem-run: killed, it goes on fro
   CHECK(read_text(last_checkpoint(tmp / "killed")) == read_text(last_checkpoint(tmp / "straight")));
 }
 
+TEST_CASE("cifar10 train --parallel ddp: threads of processes end in the file of as many threads") {
+  TemporaryFolder tmp;
+  const std::vector<std::string> four = {"--parallel", "ddp", "--replicas", "4"};
+  Finished threads = run_program("cifar10", run(tmp / "threads", "small", four));
+  INFO(threads.output);
+  REQUIRE(threads.code == 0);
+  std::vector<std::string> launched = {"-n", "2", "cifar10"};
+  for (auto& arg : run(tmp / "both", "small", four)) launched.push_back(arg);
+  Finished both = run_program("tandem-run", launched);
+  INFO(both.output);
+  REQUIRE(both.code == 0);
+  CHECK(both.output.find("4 ranks as threads of 2 processes: batches of 32, 8 each") != std::string::npos);
+  CHECK(read_text(last_checkpoint(tmp / "both")) == read_text(last_checkpoint(tmp / "threads")));
+}
+
 TEST_CASE("cifar10 train --parallel: what can't be") {
   TemporaryFolder tmp;
   Finished r = run_program("cifar10", run(tmp / "a", "mlp", {"--parallel", "ddp", "--replicas", "33"}));
   CHECK(r.code == 1);
   CHECK(r.output.find("a batch of 32 leaves nothing for some of 33 ranks") != std::string::npos);
+
+  std::vector<std::string> launched = {"-n", "2", "cifar10"};
+  for (auto& arg : run(tmp / "b", "mlp", {"--parallel", "ddp", "--replicas", "3"})) launched.push_back(arg);
+  r = run_program("tandem-run", launched);
+  CHECK(r.code == 1);
+  CHECK(r.output.find("--replicas 3, which the 2 processes that the launcher has started can't share") !=
+        std::string::npos);
 }
