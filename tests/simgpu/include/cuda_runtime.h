@@ -5,8 +5,10 @@
 #define SIMGPU 1
 
 // Static shared arrays are the executor thread's own: one block runs at a time. (The toolkit's header keeps a
-// definition that it finds.)
+// definition that it finds; another of its headers, included before this one, may have made its own.)
+#undef __shared__
 #define __shared__ thread_local
+#undef __launch_bounds__
 #define __launch_bounds__(...)
 
 // Its template passes arguments as addresses without types, from which no call can be made.
