@@ -10,6 +10,7 @@
 #include "operation.h"
 #include "range_allocator.h"
 #include "settings.h"
+#include "shadow.h"
 
 namespace simgpu {
 namespace {
@@ -17,11 +18,38 @@ namespace {
 constexpr size_t kAlignment = 256;  // what cudaMalloc promises, and not more
 constexpr size_t kGuard = 256;      // at least so many bytes after each allocation are watched
 constexpr unsigned char kGuardByte = 0xa5;
+constexpr size_t kMostRetired = size_t{64} << 20;
 constexpr int kNaN = 0xff;  // in every floating type; -1 in the others
+
+struct Span {
+  uintptr_t begin;
+  size_t bytes;
+};
 
 struct Device {
   RangeAllocator addresses;
   MemoryUse use{};
+  std::deque<Span> retired;  // freed, and not used again yet: the checked mode then knows who uses them still
+  size_t retired_bytes = 0;
+
+  void retire(Span s) {
+    retired.push_back(s);
+    retired_bytes += s.bytes;
+    while (retired_bytes > (checked ? kMostRetired : 0)) reuse_oldest();
+  }
+  void reuse_oldest() {
+    const Span s = retired.front();
+    retired.pop_front();
+    retired_bytes -= s.bytes;
+    addresses.release(s.begin, s.bytes);
+  }
+  uintptr_t allocate(size_t bytes) {
+    for (;;) {
+      const uintptr_t p = addresses.allocate(bytes);
+      if (p || retired.empty()) return p;
+      reuse_oldest();
+    }
+  }
 };
 
 Device& device(int index) {
@@ -55,7 +83,7 @@ void* allocate(int index, size_t bytes, bool later) {
   static uint64_t number = 0;
   Device& d = device(index);
   const size_t size = reserved(bytes);
-  const uintptr_t begin = d.addresses.allocate(size);
+  const uintptr_t begin = d.allocate(size);
   if (!begin) return nullptr;
   use_arena(index, begin + size);
   auto& all = allocations();
@@ -74,6 +102,7 @@ void prepare_allocation(const void* p) {
   auto* begin = reinterpret_cast<unsigned char*>(a.begin);
   std::memset(begin, kNaN, a.bytes);
   std::memset(begin + a.bytes, kGuardByte, reserved(a.bytes) - a.bytes);
+  if (checked) shadow_allocate(a.begin, a.bytes);
 }
 
 void release(const void* p) {
@@ -87,10 +116,11 @@ void release(const void* p) {
     check_guard(a);
     std::memset(reinterpret_cast<void*>(a.begin), kNaN, a.bytes);
   }
+  if (checked) shadow_free(a.begin, a.bytes);
   a.freed = true;
   Device& d = device(a.device);
   d.use.now -= a.bytes;
-  d.addresses.release(a.begin, reserved(a.bytes));
+  d.retire({a.begin, reserved(a.bytes)});
 }
 
 const Allocation* find_allocation(uintptr_t address) {

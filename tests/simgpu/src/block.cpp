@@ -17,7 +17,8 @@ Block block;
 
 namespace {
 
-std::vector<int16_t> free_fibers;
+int16_t free_fibers[kFibers];
+int free_count = 0;
 void* executor_stack;   // where run_block goes on when all threads have ended
 void* abandoned_stack;  // of a fiber that won't run again
 
@@ -28,59 +29,35 @@ void make_current(Thread& t) {
   threadIdx.z = t.z;
 }
 
-void check_collectives() {
-  for (int i = 0; i < block.size; ++i) {
-    const Thread& t = block.threads[size_t(i)];
-    if (t.state != Thread::State::in_collective) continue;
-    const Warp& w = block.warps[size_t(i / 32)];
-    for (int k = 0; k < w.count; ++k)
-      if (const auto& p = w.pending[k]; p.mask >> (i % 32) & 1)
-        fail(
-            "the warp function at %s never completes: mask %08x, arrived %08x; the other lanes have ended, or wait "
-            "elsewhere",
-            text(*p.site).c_str(), p.mask, p.arrived);
-  }
-}
-
-// All threads that haven't ended wait at the barrier.
-void check_barrier() {
-  const Thread* first = nullptr;
-  for (const Thread& t : block.threads) {
-    if (t.state != Thread::State::at_barrier) continue;
-    if (!first) first = &t;
-    if (!same(*t.site, *first->site))
-      fail("barrier divergence: thread %d waits at %s, thread %d at %s", int(first - block.threads.data()),
-           text(*first->site).c_str(), int(&t - block.threads.data()), text(*t.site).c_str());
-  }
-  if (block.ended)
-    fail("barrier divergence: %d of %d threads have ended, while %d wait at the barrier at %s", block.ended, block.size,
-         block.at_barrier, text(*first->site).c_str());
+[[noreturn]] void explain_collective() {
+  for (const Warp& w : block.warps)
+    if (w.count > 0)
+      fail(
+          "the warp function at %s never completes: mask %08x, arrived %08x; the other lanes have ended, or wait "
+          "elsewhere",
+          text(*w.pending[0].site).c_str(), w.pending[0].mask, w.pending[0].arrived);
+  fail("no thread of the block can go on");
 }
 
 void pass_barrier() {
-  check_barrier();
-  block.at_barrier = 0;
-  for (Thread& t : block.threads) {
-    t.result = uint64_t(block.predicates);
-    if (++t.epoch == 0) fail("more barriers in a block than the simulator counts");
-  }
-  block.predicates = 0;
-  block.wake(0, block.size, Thread::State::at_barrier, ~0u);
+  if (block.ended)
+    fail("barrier divergence: %d of %d threads have ended, while %d wait at the barrier at %s", block.ended, block.size,
+         block.at_barrier, text(*block.site).c_str());
+  if (++block.epoch == 0) fail("more barriers in a block than the simulator counts");
+  block.passed_predicates = block.predicates;
+  block.predicates = block.at_barrier = block.begun = 0;
+  if (block.turn == Turn::shuffled && random_below(2)) std::reverse(block.order, block.order + block.size);
 }
 
 // The thread to run, or nullptr when all have ended.
 Thread* next_thread() {
-  for (;;) {
-    if (!block.ready.empty()) {
-      Thread* t = &block.threads[block.ready.back()];
-      block.ready.pop_back();
-      return t;
-    }
-    if (block.begun < block.size) return &block.threads[block.order[size_t(block.begun++)]];
+  if (block.ready_count) return &block.threads[block.ready[--block.ready_count]];
+  if (block.begun == block.size) {
     if (block.ended == block.size) return nullptr;
-    if (block.at_barrier != block.size - block.ended) check_collectives();
+    if (block.at_barrier != block.size - block.ended) explain_collective();
     pass_barrier();
   }
+  return &block.threads[block.order[block.begun++]];
 }
 
 void fiber_main();
@@ -88,28 +65,27 @@ void fiber_main();
 void switch_to(Thread& t, void** from) {
   make_current(t);
   if (t.state == Thread::State::fresh) {
-    t.fiber = free_fibers.back();
-    free_fibers.pop_back();
+    t.fiber = free_fibers[--free_count];
     t.stack_pointer = fresh_fiber(t.fiber, fiber_main);
   }
+  t.state = Thread::State::running;
   simgpu_switch(from, t.stack_pointer);
 }
 
-// Threads that never wait run one after another on the same stack; it is a thread's own from its first wait on.
+// Threads that never wait run one after another on the same stack.
 void fiber_main() {
   for (;;) {
-    Thread& t = *block.thread;
-    t.state = Thread::State::ready;
+    const int16_t fiber = block.thread->fiber;
     block.kernel->run(block.kernel->arguments);
-    t.state = Thread::State::ended;
     ++block.ended;
     Thread* next = next_thread();
     if (next && next->state == Thread::State::fresh) {
-      next->fiber = t.fiber;
+      next->fiber = fiber;
+      next->state = Thread::State::running;
       make_current(*next);
       continue;
     }
-    free_fibers.push_back(t.fiber);
+    free_fibers[free_count++] = block.thread->fiber;
     if (!next) simgpu_switch(&abandoned_stack, executor_stack);
     switch_to(*next, &abandoned_stack);
   }
@@ -118,29 +94,28 @@ void fiber_main() {
 void choose_order() {
   block.turn = Turn(random_below(3));
   const int warps = (block.size + 31) / 32;
-  std::vector<int> order(static_cast<size_t>(warps));
-  std::iota(order.begin(), order.end(), 0);
+  int order[kFibers / 32];
+  std::iota(order, order + warps, 0);
   int lanes = 0;  // the k-th to begin is lane k ^ lanes
   if (block.turn == Turn::mirrored) {
-    std::reverse(order.begin(), order.end());
+    std::reverse(order, order + warps);
     lanes = 31;
   } else if (block.turn == Turn::shuffled) {
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_below(uint32_t(i))]);
+    for (int i = warps; i > 1; --i) std::swap(order[i - 1], order[random_below(uint32_t(i))]);
     lanes = int(random_below(32));
   }
-  block.order.clear();
-  for (const int w : order)
+  int n = 0;
+  for (int w = 0; w < warps; ++w)
     for (int k = 0; k < 32; ++k)
-      if (const int t = w * 32 + (k ^ lanes); t < block.size) block.order.push_back(uint16_t(t));
+      if (const int t = order[w] * 32 + (k ^ lanes); t < block.size) block.order[n++] = uint16_t(t);
 }
 
 void run_block() {
-  for (Thread& t : block.threads) {
-    t.state = Thread::State::fresh;
-    t.epoch = t.warp_epoch = 0;
+  for (int i = 0; i < block.size; ++i) {
+    block.threads[i].state = Thread::State::fresh;
+    block.threads[i].warp_epoch = 0;
   }
-  for (Warp& w : block.warps) w.count = 0;
-  block.begun = block.ended = block.at_barrier = block.predicates = 0;
+  block.begun = block.ended = block.epoch = 0;
   block.fenced = block.sees_all_blocks = false;
   switch_to(*next_thread(), &executor_stack);
   block.thread = nullptr;
@@ -150,38 +125,34 @@ void run_block() {
 
 }  // namespace
 
-void Block::wait(Thread::State state, const Location& site) {
+void Block::wait(Thread::State state) {
   Thread* me = thread;
   me->state = state;
-  me->site = &site;
   Thread* next = next_thread();
-  if (next != me) switch_to(*next, &me->stack_pointer);
+  if (next == me)
+    me->state = Thread::State::running;
+  else
+    switch_to(*next, &me->stack_pointer);
 }
 
-void Block::wake(int first, int last, Thread::State state, unsigned lanes) {
-  const auto old = ready.size();
-  for (int i = last - 1; i >= first; --i) {
-    Thread& t = threads[size_t(i)];
-    if (t.state != state || !(lanes >> (i % 32) & 1)) continue;
-    t.state = Thread::State::ready;
-    ready.push_back(uint16_t(i));
-  }
-  const auto begin = ready.begin() + long(old);
-  if (turn == Turn::mirrored) std::reverse(begin, ready.end());
-  if (turn == Turn::shuffled)
-    for (auto n = ready.end() - begin; n > 1; --n) std::swap(begin[n - 1], begin[random_below(uint32_t(n))]);
+void Block::release(int first, unsigned lanes) {
+  uint16_t* begin = ready + ready_count;
+  for (int lane = 31; lane >= 0; --lane)
+    if ((lanes >> lane & 1) && threads[first + lane].state == Thread::State::in_collective)
+      ready[ready_count++] = uint16_t(first + lane);
+  uint16_t* end = ready + ready_count;
+  if (turn == Turn::mirrored) std::reverse(begin, end);
+  if (turn == Turn::shuffled && end - begin > 1) std::rotate(begin, begin + random_below(uint32_t(end - begin)), end);
 }
 
 void run_grid(const KernelRun& kernel, void (*before)(void*), void (*after)(void*), void* context) {
-  if (free_fibers.empty())
-    for (int i = kFibers; i-- > 0;) free_fibers.push_back(int16_t(i));
+  if (!free_count)
+    for (int i = kFibers; i-- > 0;) free_fibers[free_count++] = int16_t(i);
   const dim3 grid = gridDim = kernel.grid, size = blockDim = kernel.block;
   block.kernel = &kernel;
   block.size = int(size.x * size.y * size.z);
-  block.threads.assign(size_t(block.size), {});
-  block.warps.resize(size_t(block.size + 31) / 32);
   for (int i = 0; i < block.size; ++i) {
-    Thread& t = block.threads[size_t(i)];
+    Thread& t = block.threads[i];
     t.x = uint16_t(unsigned(i) % size.x);
     t.y = uint16_t(unsigned(i) / size.x % size.y);
     t.z = uint16_t(unsigned(i) / (size.x * size.y));
@@ -203,10 +174,16 @@ void run_grid(const KernelRun& kernel, void (*before)(void*), void (*after)(void
 
 int block_barrier(BlockReduction reduction, bool predicate, const Location& where) {
   if (!in_kernel()) fail("__syncthreads outside a kernel, at %s", text(where).c_str());
-  ++block.at_barrier;
+  if (block.at_barrier++ == 0) {
+    block.site = &where;
+    block.site_thread = block.thread_index();
+  } else if (!same(where, *block.site)) {
+    fail("barrier divergence: thread %d waits at %s, thread %d at %s", block.site_thread, text(*block.site).c_str(),
+         block.thread_index(), text(where).c_str());
+  }
   block.predicates += predicate;
-  block.wait(Thread::State::at_barrier, where);
-  const int yes = int(block.thread->result);
+  block.wait(Thread::State::at_barrier);
+  const int yes = block.passed_predicates;
   switch (reduction) {
     case BlockReduction::count: return yes;
     case BlockReduction::all: return yes == block.size;

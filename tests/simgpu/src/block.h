@@ -5,7 +5,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
+
+#include "fiber.h"
 
 namespace simgpu {
 
@@ -18,14 +19,13 @@ struct KernelRun {
 
 enum class Turn { forward, mirrored, shuffled };
 
+/// A thread that waits has its own stack; one that never did shares that of those before it.
 struct Thread {
-  enum class State : uint8_t { fresh, ready, at_barrier, in_collective, ended };
+  enum class State : uint8_t { running, fresh, at_barrier, in_collective };
 
   void* stack_pointer = nullptr;
-  const Location* site = nullptr;  // where it waits
-  uint64_t result = 0;             // of a collective
+  uint64_t result = 0;  // of a collective
   uint16_t x = 0, y = 0, z = 0;
-  uint16_t epoch = 0;       // barriers of the block passed
   uint16_t warp_epoch = 0;  // grows with each __syncwarp: greater than any of the others' before it
   int16_t fiber = -1;
   State state = State::fresh;
@@ -50,25 +50,31 @@ struct Warp {
 /// The executor's alone.
 struct Block {
   const KernelRun* kernel = nullptr;  // none runs: nullptr
-  std::vector<Thread> threads;
-  std::vector<Warp> warps;
-  std::vector<uint16_t> order;  // in which threads begin
-  std::vector<uint16_t> ready;  // threads to go on, last first
-  int size = 0, begun = 0, ended = 0, at_barrier = 0;
-  int predicates = 0;  // how many of those at the barrier said yes
-  Turn turn = Turn::forward;
-
-  Thread* thread = nullptr;  // that runs; nullptr between blocks
-  uint32_t index = 0;        // of the block in its grid
-  uint32_t blocks = 0, blocks_ended = 0, blocks_fenced = 0;
+  Thread* thread = nullptr;           // that runs; nullptr between blocks
+  int size = 0, ended = 0;
+  int begun = 0;        // of `order`, since the block began or passed a barrier
+  int ready_count = 0;  // of `ready`, whose last is next
+  int at_barrier = 0;
+  uint32_t index = 0;            // of the block in its grid
+  uint16_t epoch = 0;            // barriers passed
   bool fenced = false;           // one of its threads has passed a __threadfence
   bool sees_all_blocks = false;  // it has said that it is the last
+  Turn turn = Turn::forward;
+  int predicates = 0, passed_predicates = 0;  // how many said yes at the barrier, and at the one before
+  const Location* site = nullptr;             // of the barrier where the first waits ...
+  int site_thread = 0;                        // ... who is this one
+  uint32_t blocks = 0, blocks_ended = 0, blocks_fenced = 0;
 
-  int thread_index() const { return int(thread - threads.data()); }
-  /// Lets the thread that runs wait until it is made ready.
-  void wait(Thread::State state, const Location& site);
-  /// Makes the threads [first, last) that wait so, and whose lanes are in the mask, ready.
-  void wake(int first, int last, Thread::State state, unsigned lanes);
+  Thread threads[kFibers];
+  uint16_t order[kFibers];  // in which threads begin, and go on after a barrier
+  uint16_t ready[kFibers];  // threads that a collective released
+  Warp warps[kFibers / 32];
+
+  int thread_index() const { return int(thread - threads); }
+  /// Lets the thread that runs wait until it is its turn again.
+  void wait(Thread::State state);
+  /// Releases threads of the warp of thread `first` from a collective.
+  void release(int first, unsigned lanes);
 };
 extern Block block;
 

@@ -6,7 +6,7 @@
 #include "allocations.h"
 #include "arena.h"
 #include "pinned.h"
-#include "scheduler.h"
+#include "running.h"
 #include "settings.h"
 #include "stream.h"
 

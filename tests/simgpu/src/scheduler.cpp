@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "executor.h"
+#include "running.h"
 #include "settings.h"
 
 namespace simgpu {
@@ -165,11 +166,6 @@ void wait_for_device(int device, const char* what) {
     if (s->device == device) all.join(s->clock);
   drain([&] { return std::none_of(streams().begin(), streams().end(), work_of_device); }, nullptr, what);
   host_waited_for(all);
-}
-
-Step run_item(Item& item) {
-  if (settings().runs_nothing && !item.operation.moves_bytes) return Step::done;
-  return item.operation.step();
 }
 
 }  // namespace simgpu

@@ -21,7 +21,4 @@ void advance(const Stream* target);
 /// Some seeds run work as soon as it is queued.
 void work_was_queued(const Item& item);
 
-/// Runs the item's operation on the executor.
-Step run_item(Item& item);
-
 }  // namespace simgpu

@@ -50,12 +50,16 @@ int compare(dl_phdr_info* info, size_t, void* data) {
 
 void fill(SharedRange r) { std::memset(reinterpret_cast<void*>(r.begin), kNaN, r.end - r.begin); }
 
+SharedPlaces places;
+
 bool is_filled(SharedRange r) {
   const auto* p = reinterpret_cast<const unsigned char*>(r.begin);
   return std::all_of(p, p + (r.end - r.begin), [](unsigned char c) { return c == kNaN; });
 }
 
 }  // namespace
+
+const SharedPlaces& shared_places() { return places; }
 
 void SharedMemory::find_module() {
   Search search{module_of(kernel_).base};
@@ -73,6 +77,8 @@ void SharedMemory::begin_launch(size_t dynamic_bytes) {
   dynamic_bytes_ = dynamic_bytes;
   blocks_ = 0;
   std::memset(tandem_dynamic_smem + dynamic_bytes, kGuardByte, kGuardBytes);
+  const auto dynamic = reinterpret_cast<uintptr_t>(tandem_dynamic_smem);
+  places = {{dynamic, dynamic + sizeof tandem_dynamic_smem}, dynamic_bytes, module_};
 }
 
 void SharedMemory::begin_block() {

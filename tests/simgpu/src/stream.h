@@ -18,6 +18,7 @@ struct Item {
   Operation operation{};
   Recording waits_for{}, records{};
   int device = 0;
+  uint32_t number = 0;  // among all operations; given when it begins
   uint32_t lane = 0;
   VectorClock clock{};  // what had happened before it, and itself
 };

@@ -86,12 +86,12 @@ uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, int arg
   p.argument[lane] = argument;
   p.arrived |= 1u << lane;
   if (p.arrived != mask) {
-    block.wait(Thread::State::in_collective, where);
+    block.wait(Thread::State::in_collective);
     return block.thread->result;
   }
   complete(p, &block.threads[size_t(begin)]);
   if (&p != &warp.pending[--warp.count]) p = warp.pending[warp.count];
-  block.wake(begin, end, Thread::State::in_collective, mask);
+  block.release(begin, mask);
   return block.thread->result;
 }
 

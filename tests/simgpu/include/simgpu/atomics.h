@@ -7,17 +7,20 @@
 
 namespace simgpu {
 
-void atomic_access(const void* p, size_t bytes);
+void atomic_access(const void* p, size_t bytes, const void* return_address);
 
 }  // namespace simgpu
 
-#define SIMGPU_ATOMIC(name, expression)                             \
-  template <class T>                                                \
-  SIMGPU_UNCHECKED inline T name(T* p, std::type_identity_t<T> v) { \
-    simgpu::atomic_access(p, sizeof(T));                            \
-    const T old = *p;                                               \
-    *p = static_cast<T>(expression);                                \
-    return old;                                                     \
+// Functions of their own, so that messages name the line that calls them.
+#define SIMGPU_ATOMIC_FUNCTION SIMGPU_UNCHECKED __attribute__((noinline)) inline
+
+#define SIMGPU_ATOMIC(name, expression)                               \
+  template <class T>                                                  \
+  SIMGPU_ATOMIC_FUNCTION T name(T* p, std::type_identity_t<T> v) {    \
+    simgpu::atomic_access(p, sizeof(T), __builtin_return_address(0)); \
+    const T old = *p;                                                 \
+    *p = static_cast<T>(expression);                                  \
+    return old;                                                       \
   }
 SIMGPU_ATOMIC(atomicAdd, old + v)
 SIMGPU_ATOMIC(atomicSub, old - v)
@@ -32,9 +35,10 @@ SIMGPU_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
 #undef SIMGPU_ATOMIC
 
 template <class T>
-SIMGPU_UNCHECKED inline T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
-  simgpu::atomic_access(p, sizeof(T));
+SIMGPU_ATOMIC_FUNCTION T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
+  simgpu::atomic_access(p, sizeof(T), __builtin_return_address(0));
   const T old = *p;
   if (old == expected) *p = v;
   return old;
 }
+#undef SIMGPU_ATOMIC_FUNCTION

@@ -1,0 +1,104 @@
+#include "running.h"
+
+#include <deque>
+#include <unordered_set>
+#include <vector>
+
+#include "allocations.h"
+#include "arena.h"
+#include "device.h"
+#include "settings.h"
+#include "shadow.h"
+#include "stream.h"
+
+namespace simgpu {
+
+RunningOperation running;
+
+namespace {
+
+struct Ended {
+  const std::string* name;
+  uint32_t lane, time;
+};
+
+std::deque<Ended>& operations() {
+  static auto& d = *new std::deque<Ended>(1);  // number 0 is none
+  return d;
+}
+
+const std::string* kept(const std::string& name) {
+  static auto& names = *new std::unordered_set<std::string>;
+  return &*names.insert(name).first;
+}
+
+uint32_t last_ended_before = 0;  // most questions are about the same few
+
+RunningOperation begin(Item& item) {
+  if (!item.number) {
+    operations().push_back({kept(item.operation.name), item.lane, item.clock[item.lane]});
+    item.number = uint32_t(operations().size() - 1);
+  }
+  const uintptr_t memory = arena_begin(item.device);
+  return {.item = &item,
+          .number = item.number,
+          .device = item.device,
+          .memory = {memory, memory + settings().device_bytes}};
+}
+
+void check_range(const Access& a, const std::string& name) {
+  const Allocation* in = live_allocation(a.data, a.bytes);
+  if (!in)
+    fail("'%s' %s %zu bytes at %p, which lie in no live allocation", name.c_str(), a.write ? "writes" : "reads",
+         a.bytes, a.data);
+  if (!peer_access(running.device, in->device))
+    fail("'%s' on device %d %s memory of device %d", name.c_str(), running.device, a.write ? "writes" : "reads",
+         in->device);
+}
+
+void check_accesses(const Operation& op) {
+  std::vector<const Access*> device;
+  for (const Access& a : op.accesses)
+    if (in_arena(reinterpret_cast<uintptr_t>(a.data)) || !is_pinned_memory(a.data, a.bytes)) device.push_back(&a);
+  // A copy may have any two devices' memory.
+  if (!op.moves_bytes)
+    for (const Access* a : device) check_range(*a, op.name);
+  if (!checked) {
+    for (const Access* a : device) (a->write ? running.bytes_written : running.bytes_read) += a->bytes;
+  } else if (op.moves_bytes && device.size() == 2) {
+    shadow_copy(device[1]->data, device[0]->data, device[0]->bytes);
+  } else {
+    for (const Access* a : device) a->write ? shadow_write(a->data, a->bytes) : shadow_read(a->data, a->bytes);
+  }
+}
+
+}  // namespace
+
+Step run_item(Item& item) {
+  if (settings().runs_nothing && !item.operation.moves_bytes) return Step::done;
+  const RunningOperation outer = running;
+  const bool first = !item.number;
+  running = begin(item);
+  last_ended_before = 0;
+  if (first) check_accesses(item.operation);
+  const Step step = item.operation.step();
+  running = outer;
+  last_ended_before = 0;
+  return step;
+}
+
+const std::string& operation_name(uint32_t number) { return *operations()[number].name; }
+
+bool ended_before(uint32_t number, const VectorClock& clock) {
+  const Ended& e = operations()[number];
+  return clock[e.lane] >= e.time;
+}
+
+bool ended_before_running(uint32_t number) {
+  if (number == last_ended_before || number == running.number) return true;
+  if (!ended_before(number, running.item->clock)) return false;
+  last_ended_before = number;
+  return true;
+}
+
+}  // namespace simgpu

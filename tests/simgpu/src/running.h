@@ -1,0 +1,39 @@
+/// The operation that the executor runs, and what is known of those before it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "clock.h"
+#include "operation.h"
+
+namespace simgpu {
+
+struct Item;
+
+struct MemoryRange {
+  uintptr_t begin = 0, end = 0;
+  bool holds(uintptr_t a) const { return a - begin < end - begin; }
+};
+
+struct RunningOperation {
+  const Item* item = nullptr;  // nullptr: none runs
+  uint32_t number = 0;         // of all that ran, from 1
+  int device = 0;
+  MemoryRange memory{};  // of its device
+  // What it moved, as far as accesses are reported or declared: each 4 bytes once, and what it wrote itself not read.
+  uint64_t bytes_read = 0, bytes_written = 0;
+};
+extern RunningOperation running;
+
+/// Runs a step of the item's operation; before the first, checks what it accesses. Operations of a graph run within its
+/// own.
+Step run_item(Item& item);
+
+const std::string& operation_name(uint32_t number);
+
+/// Whether that operation had ended before whatever has this clock began, by what streams and events say.
+bool ended_before(uint32_t number, const VectorClock& clock);
+/// ... before the one that runs. The same one is before itself.
+bool ended_before_running(uint32_t number);
+
+}  // namespace simgpu
