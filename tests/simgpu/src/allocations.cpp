@@ -52,9 +52,13 @@ struct Device {
   }
 };
 
+std::array<Device, kMaxDevices>& devices() {
+  static auto& all = *new std::array<Device, kMaxDevices>;
+  return all;
+}
+
 Device& device(int index) {
-  static auto& devices = *new std::array<Device, kMaxDevices>;
-  Device& d = devices[size_t(index)];
+  Device& d = devices()[size_t(index)];
   if (!d.addresses.high()) {
     const uintptr_t begin = arena_begin(index);
     d.addresses = RangeAllocator(begin, begin + settings().device_bytes);
@@ -136,5 +140,9 @@ const Allocation* live_allocation(const void* p, size_t bytes) {
 }
 
 MemoryUse memory_use(int index) { return device(index).use; }
+
+void reset_peaks() {
+  for (Device& d : devices()) d.use.peak = d.use.now;
+}
 
 }  // namespace simgpu

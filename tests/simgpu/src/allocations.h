@@ -33,5 +33,7 @@ struct MemoryUse {
   size_t now, peak;
 };
 MemoryUse memory_use(int device);
+/// Peaks count from what is in use now.
+void reset_peaks();
 
 }  // namespace simgpu

@@ -31,7 +31,7 @@ cudaError_t copy(Stream& s, const char* name, void* to, const void* from, size_t
                    return Step::done;
                  },
              .accesses = {{from, bytes, false}, {to, bytes, true}},
-             .moves_bytes = true});
+             .kind = Kind::copy});
   return cudaSuccess;
 }
 
@@ -84,7 +84,7 @@ cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t strea
                      return Step::done;
                    },
                .accesses = {{p, bytes, true}},
-               .moves_bytes = true});
+               .kind = Kind::fill});
     return cudaSuccess;
   });
 }

@@ -7,6 +7,7 @@
 #include "allocations.h"
 #include "api.h"
 #include "capture.h"
+#include "counters.h"
 #include "device.h"
 #include "device_profile.h"
 #include "scheduler.h"
@@ -185,8 +186,9 @@ cudaError_t cudaDeviceSynchronize() {
   return api([&] {
     const int device = current_device();
     if (const auto error = Capture::check_device_wait(device, "cudaDeviceSynchronize")) return error;
+    ++counts.host_waits;
     wait_for_device(device, "cudaDeviceSynchronize");
-    return cudaSuccess;
+    return sticky_error();
   });
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {

@@ -1,9 +1,11 @@
 // Events.
 #include "api.h"
 #include "capture.h"
+#include "counters.h"
 #include "event.h"
 #include "scheduler.h"
 #include "stream.h"
+#include "timeline.h"
 
 using namespace simgpu;
 
@@ -54,6 +56,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return api([&] {
     const auto e = event_of(event);
     if (const auto error = check_wait(*e, "cudaEventQuery")) return error;
+    ++counts.queries;
     if (e->completed < e->recorded) advance(nullptr);
     if (e->completed < e->recorded) return cudaErrorNotReady;
     host_waited_for(e->clock);
@@ -65,6 +68,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return api([&] {
     const auto e = event_of(event);
     if (const auto error = check_wait(*e, "cudaEventSynchronize")) return error;
+    ++counts.host_waits;
     const uint64_t recorded = e->recorded;
     const VectorClock clock = e->clock;
     const Stream* recorder = nullptr;
@@ -73,6 +77,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
         if (item->records.event == e) recorder = s;
     drain([&] { return e->completed >= recorded; }, recorder, "cudaEventSynchronize");
     host_waited_for(clock);
+    host_waits_until(e->time_us);
     return sticky_error();
   });
 }
@@ -83,7 +88,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
     if (!b->timed || !e->timed || !b->recorded || !e->recorded || b->device != e->device)
       return cudaErrorInvalidResourceHandle;
     if (b->completed < b->recorded || e->completed < e->recorded) return cudaErrorNotReady;
-    *ms = float(e->time_ms - b->time_ms);
+    *ms = float((e->time_us - b->time_us) / 1000);
     return cudaSuccess;
   });
 }

@@ -3,6 +3,8 @@
 #include "api.h"
 #include "arena.h"
 #include "capture.h"
+#include "counters.h"
+#include "faults.h"
 #include "pinned.h"
 #include "scheduler.h"
 #include "settings.h"
@@ -25,7 +27,8 @@ extern "C" {
 cudaError_t cudaMalloc(void** p, size_t bytes) {
   return api([&] {
     if (const auto error = Capture::check_unsafe_call("cudaMalloc")) return error;
-    *p = bytes ? allocate(current_device(), bytes) : nullptr;
+    *p = bytes && !fails_allocation() ? allocate(current_device(), bytes) : nullptr;
+    counts.allocations += bytes != 0;
     return bytes && !*p ? cudaErrorMemoryAllocation : cudaSuccess;
   });
 }
@@ -45,8 +48,10 @@ cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
   return api([&] {
     Stream& s = stream_of(stream);
     if (s.capture) fail("cudaMallocAsync of a capturing stream is not modelled");
-    *p = bytes ? allocate(s.device, bytes, true) : nullptr;
+    *p = nullptr;
     if (!bytes) return cudaSuccess;
+    ++counts.allocations;
+    if (!fails_allocation()) *p = allocate(s.device, bytes, true);
     if (!*p) return cudaErrorMemoryAllocation;
     submit(s, {.name = "cudaMallocAsync",
                .step =
@@ -54,7 +59,7 @@ cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
                      prepare_allocation(p);
                      return Step::done;
                    },
-               .moves_bytes = true});
+               .kind = Kind::allocation});
     return cudaSuccess;
   });
 }
@@ -72,7 +77,7 @@ cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
                      release(p);
                      return Step::done;
                    },
-               .moves_bytes = true});
+               .kind = Kind::allocation});
     return cudaSuccess;
   });
 }
@@ -84,6 +89,7 @@ cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned flags) {
     if (flags & ~unsigned(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
       return cudaErrorInvalidValue;
     if (const auto error = Capture::check_unsafe_call("cudaHostAlloc")) return error;
+    counts.pinned_allocations += bytes != 0;
     *p = bytes ? allocate_pinned(bytes) : nullptr;
     return bytes && !*p ? cudaErrorMemoryAllocation : cudaSuccess;
   });

@@ -4,6 +4,9 @@
 
 #include "api.h"
 #include "capture.h"
+#include "counters.h"
+#include "pinned.h"
+#include "running.h"
 #include "scheduler.h"
 #include "stream.h"
 
@@ -69,6 +72,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return api([&] {
     Stream& s = stream_of(stream);
     if (const auto error = check_wait(s, "cudaStreamSynchronize")) return error;
+    ++counts.host_waits;
     wait_for_stream(s, "cudaStreamSynchronize");
     return sticky_error();
   });
@@ -78,6 +82,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return api([&] {
     Stream& s = stream_of(stream);
     if (const auto error = check_wait(s, "cudaStreamQuery")) return error;
+    ++counts.queries;
     if (!s.queue.empty()) advance(&s);
     if (!s.queue.empty()) return cudaErrorNotReady;
     host_waited_for(s.clock);
@@ -108,12 +113,13 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   return api([&] {
     Stream& s = stream_of(stream);
     if (s.capture && !s.capture->is_valid()) return cudaErrorStreamCaptureInvalidated;
-    // It runs on a thread of its own, as a real one does; the device's next work waits for it.
+    // It runs on a thread of its own, as a real one does; what comes before it has happened for that thread.
     auto run = [=] {
+      land(running.item->clock);
       std::thread([=] { function(data); }).join();
       return Step::done;
     };
-    submit(s, {.name = "host function", .step = std::move(run), .moves_bytes = true});
+    submit(s, {.name = "host function", .step = std::move(run), .kind = Kind::host_function});
     return cudaSuccess;
   });
 }

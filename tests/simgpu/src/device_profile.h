@@ -20,6 +20,7 @@ struct DeviceProfile {
   double link_bytes_per_s = 450e9;  // one way
   double host_bytes_per_s = 55e9;   // PCIe 5 x16
   double launch_host_us = 2.5;      // the call, on the host
+  double event_host_us = 0.5;       // what queues no work
   double launch_device_us = 1.5;    // between two kernels of a stream
   double graph_launch_host_us = 6, graph_node_device_us = 0.7;
 };

@@ -19,7 +19,7 @@ struct Event {
   uint64_t recorded = 0;   // how often
   uint64_t completed = 0;  // which recording the device has reached
   VectorClock clock;       // of the last recording
-  double time_ms = 0;      // when that was reached
+  double time_us = 0;      // when that was reached, as estimated
   uint64_t capture = 0;    // the capture that it was last recorded in; 0: none
   std::vector<size_t> nodes;
 };

@@ -5,6 +5,8 @@
 
 #include "allocations.h"
 #include "arena.h"
+#include "counters.h"
+#include "faults.h"
 #include "pinned.h"
 #include "running.h"
 #include "settings.h"
@@ -21,20 +23,29 @@ struct Launch {
   size_t left = 0;
 
   Step step() {
+    Item& whole = *running.item;
     std::vector<size_t> ready;
     for (size_t i = 0; i < items.size(); ++i)
       if (!done[i] && can_begin(i)) ready.push_back(i);
     for (size_t n = ready.size(); n > 1; --n) std::swap(ready[n - 1], ready[random_below(uint32_t(n))]);
     for (const size_t i : ready) {
+      items[i].begin_us = std::max(whole.begin_us, end_before(i));
       const Step step = run_item(items[i]);
       if (step == Step::blocked) continue;
       if (step == Step::done) {
         done[i] = true;
         --left;
+        whole.end_us = std::max(whole.end_us, items[i].end_us);
       }
       return left ? Step::again : Step::done;
     }
     return left ? Step::blocked : Step::done;
+  }
+
+  double end_before(size_t i) const {
+    double end = 0;
+    for (const size_t n : graph->graph().nodes[i].after) end = std::max(end, items[n].end_us);
+    return end;
   }
 
   bool can_begin(size_t i) const {
@@ -112,16 +123,18 @@ void ExecutableGraph::launch(Stream& s) {
     VectorClock before = s.clock;
     for (const size_t b : n.after) before.join(launch->items[b].clock);
     stamp(item, before, lanes_.at(n.stream_lane));
+    item.in_graph = true;
     put_in_flight(item);
+    count_node();
     all.join(item.clock);
-    peers |= n.operation.waits_for_peers;
+    peers |= n.operation.waits_for_peers || (link_delay_ms() != 0 && crosses_link(n.operation));
     launch->items.push_back(std::move(item));
   }
   s.clock = all;
   enqueue(s, {.operation = {.name = "graph",
                             .step = [launch] { return launch->step(); },
                             .waits_for_peers = peers,
-                            .moves_bytes = true}});
+                            .kind = Kind::graph}});
   enqueue_record(s, finished_);
 }
 

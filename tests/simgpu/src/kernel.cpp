@@ -9,6 +9,7 @@
 #include "capture.h"
 #include "device.h"
 #include "device_profile.h"
+#include "faults.h"
 #include "shared_memory.h"
 #include "stream.h"
 #include "symbols.h"
@@ -79,16 +80,20 @@ cudaError_t launch_kernel(const cudaLaunchConfig_t& config, const KernelCall& ca
     if (const auto error = check_dimensions(config.gridDim, config.blockDim)) return error;
     if (config.dynamicSmemBytes > k.most_dynamic_bytes || call.argument_bytes > kMostArgumentBytes)
       return cudaErrorInvalidValue;
+    if (refuses_launch()) return cudaErrorLaunchOutOfResources;
     std::vector<const void*> pointers;
     for (size_t i = 0; i < call.pointer_count; ++i) {
       check_pointer(call.pointers[i], k.name, s.device);
       if (call.pointers[i]) pointers.push_back(call.pointers[i]);
     }
-    submit(s,
-           {.name = k.name,
-            .step = KernelLaunch{k, call.arguments, call.run, config.gridDim, config.blockDim, config.dynamicSmemBytes},
-            .accesses = {},
-            .pointers = std::move(pointers)});
+    const KernelLaunch run{k, call.arguments, call.run, config.gridDim, config.blockDim, config.dynamicSmemBytes};
+    Operation op{.name = k.name, .step = run, .pointers = std::move(pointers), .kind = Kind::kernel};
+    if (!s.capture && fails_kernel())
+      op.step = [] {
+        set_sticky_error(cudaErrorLaunchFailure);
+        return Step::done;
+      };
+    submit(s, std::move(op));
     return cudaSuccess;
   });
 }

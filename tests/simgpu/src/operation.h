@@ -21,6 +21,8 @@ struct Access {
 /// blocked: try later, a peer is not there yet. again: a part is done, go on later.
 enum class Step { done, blocked, again };
 
+enum class Kind { library_call, kernel, copy, fill, allocation, host_function, event, graph };
+
 struct Operation {
   std::string name{};              // "cublasLtMatmul", or the kernel's
   std::function<Step()> step{};    // runs on the executor, device memory open
@@ -28,7 +30,8 @@ struct Operation {
   double flops = 0;                // for the roofline
   bool waits_for_peers = false;    // NCCL
   std::vector<const void*> pointers{};  // into memory that must be live when it runs: a kernel's arguments
-  bool moves_bytes = false;             // a copy or fill: done in host mode too, which skips all else
+  Kind kind = Kind::library_call;
+  double flops_per_s = 0;  // at best; 0: the profile's for float32
 };
 
 struct Stream;  // of one device

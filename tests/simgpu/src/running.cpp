@@ -1,21 +1,28 @@
 #include "running.h"
 
+#include <chrono>
 #include <deque>
 #include <unordered_set>
 #include <vector>
 
 #include "allocations.h"
+#include "api.h"
 #include "arena.h"
+#include "counters.h"
 #include "device.h"
+#include "faults.h"
 #include "settings.h"
 #include "shadow.h"
 #include "stream.h"
+#include "timeline.h"
 
 namespace simgpu {
 
 RunningOperation running;
 
 namespace {
+
+using Time = std::chrono::steady_clock::time_point;
 
 struct Ended {
   const std::string* name;
@@ -60,31 +67,65 @@ void check_accesses(const Operation& op) {
   std::vector<const Access*> device;
   for (const Access& a : op.accesses)
     if (in_arena(reinterpret_cast<uintptr_t>(a.data)) || !is_pinned_memory(a.data, a.bytes)) device.push_back(&a);
-  // A copy may have any two devices' memory.
-  if (!op.moves_bytes)
+  if (op.kind == Kind::library_call)
     for (const Access* a : device) check_range(*a, op.name);
   if (!checked) {
     for (const Access* a : device) (a->write ? running.bytes_written : running.bytes_read) += a->bytes;
-  } else if (op.moves_bytes && device.size() == 2) {
+  } else if (op.kind == Kind::copy && device.size() == 2) {
     shadow_copy(device[1]->data, device[0]->data, device[0]->bytes);
   } else {
-    for (const Access* a : device) a->write ? shadow_write(a->data, a->bytes) : shadow_read(a->data, a->bytes);
+    // What is read and written was there before.
+    for (const Access* a : device)
+      if (!a->write) shadow_read(a->data, a->bytes);
+    for (const Access* a : device)
+      if (a->write) shadow_write(a->data, a->bytes);
   }
+}
+
+bool is_skipped(const Item& item) {
+  const Kind kind = item.operation.kind;
+  return sticky_error() || (settings().runs_nothing && (kind == Kind::kernel || kind == Kind::library_call));
+}
+
+void delay(Item& item) {
+  const double ms = link_delay_ms();
+  if (ms == 0 || !crosses_link(item.operation)) return;
+  item.operation.waits_for_peers = true;  // so that it isn't taken for what can never run
+  item.not_before =
+      ms < 0 ? Time::max() : std::chrono::steady_clock::now() + std::chrono::microseconds(int64_t(1000 * ms));
 }
 
 }  // namespace
 
 Step run_item(Item& item) {
-  if (settings().runs_nothing && !item.operation.moves_bytes) return Step::done;
+  if (is_skipped(item)) return Step::done;
   const RunningOperation outer = running;
   const bool first = !item.number;
   running = begin(item);
   last_ended_before = 0;
-  if (first) check_accesses(item.operation);
-  const Step step = item.operation.step();
+  if (first) {
+    delay(item);
+    check_accesses(item.operation);
+  }
+  const bool late = item.not_before != Time{} && std::chrono::steady_clock::now() < item.not_before;
+  const Step step = late ? Step::blocked : item.operation.step();
+  item.bytes_read += running.bytes_read;
+  item.bytes_written += running.bytes_written;
   running = outer;
   last_ended_before = 0;
+  if (step == Step::done) {
+    const double duration = duration_us(item);
+    note_run(item, duration);
+    count_run(item, duration);
+  }
   return step;
+}
+
+bool crosses_link(const Operation& op) {
+  if (op.kind != Kind::copy) return op.kind == Kind::library_call && op.waits_for_peers;
+  const auto from = reinterpret_cast<uintptr_t>(op.accesses[0].data),
+             to = reinterpret_cast<uintptr_t>(op.accesses[1].data);
+  return in_arena(from) && in_arena(to) && arena_device(from) != arena_device(to);
 }
 
 const std::string& operation_name(uint32_t number) { return *operations()[number].name; }

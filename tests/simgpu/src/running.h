@@ -16,18 +16,20 @@ struct MemoryRange {
 };
 
 struct RunningOperation {
-  const Item* item = nullptr;  // nullptr: none runs
-  uint32_t number = 0;         // of all that ran, from 1
+  Item* item = nullptr;  // nullptr: none runs
+  uint32_t number = 0;   // of all that ran, from 1
   int device = 0;
-  MemoryRange memory{};  // of its device
-  // What it moved, as far as accesses are reported or declared: each 4 bytes once, and what it wrote itself not read.
-  uint64_t bytes_read = 0, bytes_written = 0;
+  MemoryRange memory{};                        // of its device
+  uint64_t bytes_read = 0, bytes_written = 0;  // in this step; see Item
 };
 extern RunningOperation running;
 
 /// Runs a step of the item's operation; before the first, checks what it accesses. Operations of a graph run within its
 /// own.
 Step run_item(Item& item);
+
+/// Bytes go from one device to another: a copy between two, or a collective.
+bool crosses_link(const Operation& op);
 
 const std::string& operation_name(uint32_t number);
 

@@ -10,6 +10,7 @@
 #include "executor.h"
 #include "running.h"
 #include "settings.h"
+#include "timeline.h"
 
 namespace simgpu {
 namespace {
@@ -52,6 +53,14 @@ bool before(const Stream* a, const Stream* b) {
   return a->rank < b->rank;
 }
 
+void finish(Stream& s, const Item& item) {
+  s.ready_us = item.end_us;
+  if (Event* e = item.records.event.get()) {
+    e->completed = std::max(e->completed, item.records.count);
+    e->time_us = item.end_us;
+  }
+}
+
 // One step of one stream; false where none can go on.
 bool step(const Stream* target) {
   std::vector<Stream*> candidates;
@@ -66,11 +75,12 @@ bool step(const Stream* target) {
       std::rotate(candidates.begin(), first, first + 1);
   for (Stream* s : candidates) {
     const auto item = s->queue.front();
+    item->begin_us = std::max(item->begin_us, s->ready_us);
+    if (const Event* e = item->waits_for.event.get()) item->begin_us = std::max(item->begin_us, e->time_us);
     const Step step = run_item(*item);
     if (step == Step::blocked) continue;
     if (step == Step::done) {
-      if (item->records.event)
-        item->records.event->completed = std::max(item->records.event->completed, item->records.count);
+      finish(*s, *item);
       s->queue.pop_front();
     }
     return true;
@@ -157,6 +167,7 @@ void drain(const std::function<bool()>& done, const Stream* target, const char* 
 void wait_for_stream(const Stream& s, const char* what) {
   drain([&] { return s.queue.empty(); }, &s, what);
   host_waited_for(s.clock);
+  host_waits_until(s.ready_us);
 }
 
 void wait_for_device(int device, const char* what) {
@@ -166,6 +177,8 @@ void wait_for_device(int device, const char* what) {
     if (s->device == device) all.join(s->clock);
   drain([&] { return std::none_of(streams().begin(), streams().end(), work_of_device); }, nullptr, what);
   host_waited_for(all);
+  for (const Stream* s : streams())
+    if (s->device == device) host_waits_until(s->ready_us);
 }
 
 }  // namespace simgpu

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "capture.h"
+#include "counters.h"
 #include "pinned.h"
 #include "scheduler.h"
 #include "settings.h"
+#include "timeline.h"
 
 namespace simgpu {
 namespace {
@@ -120,6 +122,9 @@ void enqueue(Stream& s, Item item) {
   item.device = s.device;
   stamp(item, s.clock, s.lane);
   put_in_flight(item);
+  host_queues(item);
+  count_call(item);
+  item.begin_us = host_time_us();
   s.queue.push_back(std::make_shared<Item>(std::move(item)));
   work_was_queued(*s.queue.back());
 }
@@ -127,14 +132,14 @@ void enqueue(Stream& s, Item item) {
 void enqueue_wait(Stream& s, const std::shared_ptr<Event>& event) {
   if (event->recorded == 0) return;
   s.clock.join(event->clock);
-  enqueue(s, {.operation = {.name = "wait for an event", .step = [] { return Step::done; }},
+  enqueue(s, {.operation = {.name = "wait for an event", .step = [] { return Step::done; }, .kind = Kind::event},
               .waits_for = {event, event->recorded}});
 }
 
 void enqueue_record(Stream& s, const std::shared_ptr<Event>& event) {
   event->capture = 0;
   ++event->recorded;
-  enqueue(s, {.operation = {.name = "record of an event", .step = [] { return Step::done; }},
+  enqueue(s, {.operation = {.name = "record of an event", .step = [] { return Step::done; }, .kind = Kind::event},
               .records = {event, event->recorded}});
   event->clock = s.clock;
 }

@@ -1,5 +1,6 @@
 /// Streams: queues of operations, each with what had happened before it.
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -21,6 +22,11 @@ struct Item {
   uint32_t number = 0;  // among all operations; given when it begins
   uint32_t lane = 0;
   VectorClock clock{};  // what had happened before it, and itself
+  bool in_graph = false;
+  // What it moved, as far as accesses are reported or declared: each 4 bytes once, and what it wrote itself not read.
+  uint64_t bytes_read = 0, bytes_written = 0;
+  double begin_us = 0, end_us = 0;                     // as estimated; the begin grows until it runs
+  std::chrono::steady_clock::time_point not_before{};  // where links are delayed
 };
 
 struct Stream {
@@ -34,6 +40,7 @@ struct Stream {
   Capture* capture = nullptr;
   std::vector<size_t> tail;  // the captured nodes that the next one comes after
   bool destroyed = false;
+  double ready_us = 0;  // the estimated end of all that has run
 };
 
 Stream* create_stream(int device, unsigned flags, int priority);
