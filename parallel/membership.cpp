@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-// How long a verdict that was asked for at a deadline may take.
-constexpr std::chrono::milliseconds kVerdictGrace{2000};
+// How long a verdict may take: of a death, whose trace a member has met; and one that was asked for at a deadline.
+constexpr std::chrono::milliseconds kVerdictGrace{2000}, kAnswerGrace{4000};
 
 }  // namespace
 
@@ -41,9 +41,9 @@ std::pair<int, std::string> Membership::verdict() const {
   return {culprit_, verdict_};
 }
 
-void Membership::throw_verdict() const {
+void Membership::throw_verdict(const std::string& in) const {
   const auto [culprit, why] = verdict();
-  throw CommError(why, culprit);
+  throw CommError(why.find(in) == std::string::npos ? message(why, "; this rank was in ", in) : why, culprit);
 }
 
 void Membership::fail(int culprit, const std::string& why) {
@@ -169,15 +169,8 @@ std::string Wait::here() const {
 
 std::string Wait::what() const { return message(here(), ", after ", double(timeout_.count()) / 1000, " s"); }
 
-// What the verdict does not say by itself: which collective it has ended here.
-void Wait::throw_verdict() const {
-  const auto [culprit, why] = membership_.verdict();
-  const std::string where = here();
-  throw CommError(why.find(where) == std::string::npos ? message(why, "; this rank was in ", where) : why, culprit);
-}
-
 void Wait::check() {
-  if (membership_.failed()) throw_verdict();
+  if (membership_.failed()) membership_.throw_verdict(here());
   check_deadline();
 }
 
@@ -190,10 +183,10 @@ void Wait::check_deadline() {
   } else if (asked_ == Clock::time_point{}) {
     asked_ = now;
     membership_.expired(channel_, what());
-  } else if (now - asked_ > kVerdictGrace) {
+  } else if (now - asked_ > kAnswerGrace) {
     membership_.fail(-1, message("[", what(), "] the deadline has passed, and there is no verdict on who is to blame"));
   }
-  if (membership_.failed()) throw_verdict();
+  if (membership_.failed()) membership_.throw_verdict(here());
 }
 
 std::chrono::milliseconds Wait::nap() const {
@@ -208,7 +201,7 @@ void Wait::require_match(int member, const Header& theirs) {
   const int other = channel_.members[size_t(member)];
   membership_.report(-1, message("the ranks ask for different collectives in ", channel_.name, ": rank ",
                                  membership_.rank(), " for ", header_, ", rank ", other, " for ", theirs));
-  membership_.check();
+  membership_.check(here());
   throw CommError(message("the ranks ask for different collectives: ", header_, " and ", theirs));
 }
 
@@ -224,13 +217,13 @@ void Wait::broken(int member, const std::string& how) {
   if (!membership_.failed())
     membership_.report(-1, message("[", what(), "] the connection between ranks ", membership_.rank(), " and ", other,
                                    " broke (", how, "); both are alive"));
-  throw_verdict();
+  membership_.throw_verdict(here());
 }
 
 void Wait::withdrawn() {
   await_verdict();
   membership_.report(-1, message("[", what(), "] a rank has withdrawn without saying why"));
-  throw_verdict();
+  membership_.throw_verdict(here());
 }
 
 }  // namespace tandem

@@ -47,12 +47,12 @@ class TANDEM_API Membership {
   virtual std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) = 0;
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  /// Throws the verdict, if there is one.
-  void check() const {
+  /// Throws the verdict, if there is one; with what this rank was in, which the verdict need not say.
+  void check(const std::string& in = {}) const {
     if (failed()) [[unlikely]]
-      throw_verdict();
+      throw_verdict(in);
   }
-  [[noreturn]] void throw_verdict() const;
+  [[noreturn]] void throw_verdict(const std::string& in = {}) const;
   /// Who is to blame, and why. Only once failed.
   std::pair<int, std::string> verdict() const;
 
@@ -78,13 +78,15 @@ class TANDEM_API Membership {
   /// A collective in this channel has thrown that: says so, with what the flight records have, the first time.
   void tell_failure(const Channel& channel, const CommError& error);
 
-  /// Called once, from whatever thread, when the verdict comes (at once if it is there). Must not call back into here.
+  /// Called once, from whatever thread, when the verdict is there (at once if it is). Nothing but `verdict` may be
+  /// called back.
   int on_failure(std::function<void()> wake);
   void remove_on_failure(int id);
 
  protected:
   /// The verdict has come, and whoever waits is about to hear it. Called once; must not call back into here.
   virtual void on_verdict(int culprit, const std::string& why);
+  /// For `report`. The verdict is there when it returns; at once where this rank has it already.
   virtual void tell_all(int culprit, const std::string& why) = 0;
   /// In those channels to whose members this rank is connected: what it says when it leaves.
   CompletedByChannel completed() const;
@@ -120,7 +122,7 @@ class TANDEM_API Connecting {
   Connecting(Membership& membership, Channel& channel) : channel_(channel) {
     channel_.connecting = true;
     membership.look_for_absent(channel_);
-    membership.check();
+    membership.check("connecting " + channel_.name);
   }
   void done() { channel_.connecting = false; }
 
@@ -170,7 +172,6 @@ class TANDEM_API Wait {
  private:
   std::string here() const;
   std::string what() const;
-  [[noreturn]] void throw_verdict() const;
   void await_verdict() const;
 
   Membership& membership_;

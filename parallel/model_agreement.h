@@ -7,7 +7,7 @@ namespace tandem {
 
 /// Throws CommError, on every rank alike, where the tensors differ from rank 0's in names, order, shapes, dtypes or in
 /// whether they require grad: every difference of every rank is listed. Collective.
-void require_same_model(Communicator& c, const nn::NamedTensors& tensors);
+TANDEM_API void require_same_model(Communicator& c, const nn::NamedTensors& tensors);
 
 /// The root's values everywhere. Collective.
 void broadcast_tensors(Communicator& c, const nn::NamedTensors& tensors, int root);

@@ -296,10 +296,11 @@ template <class Ready>
 void ShmTransport::await(int member, Wait& wait, Ready ready) {
   const ShmControl& control = regions_[size_t(member)].control();
   wait_at(control.door, member, mine().control().sleeper, spins_, ready, [&] {
-    wait.check();
-    look_after_members();
-    // A member may have done its part and gone on in between: what it did first is looked at last.
+    // A member that has closed its end may have had a cause, and one that has gone on has done its part before: what
+    // came first is looked at last.
     const bool closed = control.closed.load(std::memory_order_acquire);
+    look_after_members();
+    wait.check();
     const Header* other = elsewhere(member);
     if (ready()) return;
     if (other) wait.require_match(member, *other);
@@ -337,9 +338,11 @@ void ShmTransport::look_after_members() {
     while (!membership_.failed() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   const int rank = channel_->members[size_t(first)];
-  membership_.fail(rank, message(list_ranks(ranks), ranks.size() > 1 ? " have died: their" : " has died: its",
-                                 " process has ended without leaving the group"));
-  membership_.check();
+  const std::string why = message(list_ranks(ranks), ranks.size() > 1 ? " have died: their" : " has died: its",
+                                  " process has ended without leaving the group");
+  membership_.fail(rank, why);
+  // To those, too, who don't see it from here, and before this rank's own departure.
+  membership_.report(rank, why);
 }
 
 }  // namespace tandem

@@ -138,9 +138,10 @@ std::vector<int> StoreGroup::missing() const {
 void StoreGroup::begin_if_all_are_here() {
   if (int(members_.size()) < world_size_ || !missing().empty()) return;
   complete_ = true;
-  for (auto& [rank, m] : members_) {
-    m.beat = Clock::now();
-    m.peer->send(StoreOp::ok, m.join_id);
+  // Rank 0 last: when it knows that all are there, they do, even if it ends at once and the store with it.
+  for (auto it = members_.rbegin(); it != members_.rend(); ++it) {
+    it->second.beat = Clock::now();
+    it->second.peer->send(StoreOp::ok, it->second.join_id);
   }
 }
 

@@ -23,8 +23,8 @@ constexpr milliseconds kGoodbyeTime{500};
 // How long rank 0 keeps the store up for others: to see them leave, or to tell latecomers why nothing came of the
 // group.
 constexpr milliseconds kStoreGrace{1000};
-// A store that is asked whom to blame answers within 0.6 s.
-constexpr milliseconds kStoreSilence{1200};
+// A store that is asked whom to blame answers within 0.6 s, on a busy machine somewhat later.
+constexpr milliseconds kStoreSilence{2000};
 constexpr milliseconds kAttemptPause{10};
 
 std::string this_process(int rank, int ranks) {
@@ -42,16 +42,20 @@ StoreMembership::StoreMembership(StoreMembershipOptions options)
     : Membership(options.rank, options.size, options.timeout),
       options_(std::move(options)),
       exceptions_(std::uncaught_exceptions()) {
+  on_failure([this] { interrupt_client(); });
   try {
     join();
   } catch (const std::exception& e) {
+    // The caller hears it when the others have, or a second later.
+    if (options_.server) log(LogLevel::error, message("rank ", rank(), ": ", e.what()));
     shut_down(e.what());
     throw;
   }
 }
 
 StoreMembership::~StoreMembership() {
-  shut_down(std::uncaught_exceptions() > exceptions_ ? "it was ended by an exception" : "");
+  const bool thrown = std::uncaught_exceptions() > exceptions_;
+  shut_down(!thrown ? "" : failed() ? verdict().second : "it was ended by an exception");
 }
 
 void StoreMembership::join() {
@@ -70,6 +74,11 @@ void StoreMembership::join() {
       break;
     } catch (const StoreCutOff&) {
       if (Clock::now() >= deadline) throw;
+    } catch (const StoreSilent& e) {
+      throw CommError(message("[rendezvous] rank ", rank(), " waits for the others in vain: ", e.what()), 0);
+    } catch (const CommError&) {
+      check("the rendezvous");
+      throw;
     }
     client_->stop();
     why_ended_.clear();
@@ -87,7 +96,7 @@ void StoreMembership::begin() {
     ended = why_ended_;
   }
   if (!ended.empty()) connection_ended(ended);
-  check();
+  check("the rendezvous");
 }
 
 void StoreMembership::shut_down(const std::string& reason) {
@@ -111,19 +120,25 @@ void StoreMembership::leave(const std::string& reason) {
 }
 
 std::unique_ptr<Transport> StoreMembership::connect(const std::shared_ptr<Channel>& channel) {
-  check();
   tandem::check<CommError>(options_.transport != nullptr, "[connect] this membership has no transport");
   return options_.transport(*this, channel);
 }
 
-void StoreMembership::put(const std::string& key, const std::string& value) try {
-  check();
-  client_->request(StoreOp::set, FrameWriter().text(key).text(value).body(), timeout());
-} catch (const StoreCutOff&) {
-  store_is_gone();
-} catch (const StoreSilent&) {
-  fail(0, message("rank 0 is silent: its store has not answered for ", timeout().count(), " ms"));
-  throw_verdict();
+void StoreMembership::put(const std::string& key, const std::string& value) {
+  const std::string in = message("connecting, where it puts '", key, "'");
+  check(in);
+  try {
+    client_->request(StoreOp::set, FrameWriter().text(key).text(value).body(), timeout());
+  } catch (const StoreCutOff&) {
+    check(in);
+    store_is_gone();
+  } catch (const StoreSilent&) {
+    fail(0, message("rank 0 is silent: its store has not answered for ", timeout().count(), " ms"));
+    throw_verdict(in);
+  } catch (const CommError&) {
+    check(in);
+    throw;
+  }
 }
 
 std::string StoreMembership::get(const std::string& key, Wait& wait) try {
@@ -133,18 +148,21 @@ std::string StoreMembership::get(const std::string& key, Wait& wait) try {
   while (reply.wait_for(wait.nap()) != std::future_status::ready) wait.check();
   return reply.get().value();
 } catch (const StoreCutOff&) {
+  wait.check();
   store_is_gone();
+} catch (const CommError&) {
+  wait.check();
+  throw;
 }
 
-void StoreMembership::store_is_gone() const {
-  check();
+void StoreMembership::store_is_gone() {
   throw CommError("rank 0, whose store holds the group's keys, has left the group", 0);
 }
 
 void StoreMembership::tell_all(int culprit, const std::string& why) {
   const std::string body = FrameWriter().number(culprit).text(why).body();
   try {
-    if (client_->on_own_thread()) return client_->post(StoreOp::report, body);
+    if (failed() || client_->on_own_thread()) return client_->post(StoreOp::report, body);
     client_->request(StoreOp::report, body, kAnswerTime);
   } catch (const CommError&) {
     // It has ended, or a verdict came first.
@@ -175,12 +193,18 @@ void StoreMembership::on_verdict(int culprit, const std::string& why) {
   if (path && *path) std::ofstream(path) << (culprit < 0 ? culprit : culprit / options_.ranks_of_process) << ' ' << why;
 }
 
+// Nobody goes on waiting for an answer.
+void StoreMembership::interrupt_client() {
+  const auto [culprit, why] = verdict();
+  client_->interrupt(culprit, why);
+}
+
 void StoreMembership::told(StoreOp op, FrameReader& body) {
   if (op == StoreOp::verdict) {
     const int culprit = int(body.number(-1, kMaxWorldSize));
     const std::string why = body.text();
     fail(culprit, why);
-    client_->interrupt(culprit, why);
+    interrupt_client();  // it may be another one than where this came before
   } else if (op == StoreOp::left) {
     const int member = int(body.number(0, size() - 1));
     const std::string reason = body.text();

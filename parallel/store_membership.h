@@ -57,15 +57,15 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
 
  private:
   void on_verdict(int culprit, const std::string& why) override;
-  /// Returns when the verdict is there.
   void tell_all(int culprit, const std::string& why) override;
   void ask(const Channel& channel, const std::string& what, bool only_for_silence);
   void join();
   void begin();
+  void interrupt_client();
   void told(StoreOp op, FrameReader& body);
   void connection_ended(const std::string& why);
   void beat();
-  [[noreturn]] void store_is_gone() const;
+  [[noreturn]] static void store_is_gone();
   void shut_down(const std::string& reason);
 
   const StoreMembershipOptions options_;

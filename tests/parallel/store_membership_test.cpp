@@ -349,9 +349,8 @@ TEST_CASE("a report is the same verdict for all") {
     }
     r.barrier();
   });
-  CHECK(says(outcomes[0].what, "trouble of rank "));
   for (auto& o : outcomes) {
-    CHECK(o.what == outcomes[0].what);
+    CHECK(says(o.what, message("trouble of rank ", o.culprit)));
     CHECK(o.culprit == outcomes[0].culprit);
   }
 }
@@ -385,19 +384,24 @@ TEST_CASE("at a deadline the rank that lags behind is named, and nobody where al
   }
 }
 
-TEST_CASE("a wait for a key ends at its deadline, and on a verdict") {
+TEST_CASE("a wait for a key ends at once on a verdict, and where a member leaves that has not connected") {
+  bool leaves = false;
+  SUBCASE("a verdict") {}
+  SUBCASE("a departure") { leaves = true; }
   const int port = free_port();
-  const auto outcomes = in_threads(2, [&](int rank) {
-    Rank r(at(port, rank, 2));
+  const auto outcomes = in_threads(3, [&](int rank) {
+    Rank r(at(port, rank, 3));
     r.barrier();
     if (rank == 1) {
       std::this_thread::sleep_for(milliseconds(100));
-      return r.membership->report(-1, "no more of it");
+      return leaves ? r.membership->leave("") : r.membership->report(-1, "no more of it");
     }
     const auto begin = Clock::now();
+    const auto more = r.membership->open("more", {0, 1, 2});
+    Connecting connecting(*r.membership, *more);
     Header h;
-    const std::string label;
-    Wait wait(*r.membership, *r.channel, h, label, kTimeout);
+    const std::string label = "connecting more";
+    Wait wait(*r.membership, *more, h, label, kTimeout);
     try {
       r.membership->get("never", wait);
     } catch (...) {
@@ -405,7 +409,11 @@ TEST_CASE("a wait for a key ends at its deadline, and on a verdict") {
       throw;
     }
   });
-  CHECK(outcomes[0].what == "no more of it");
+  for (int rank : {0, 2}) {
+    CHECK(says(outcomes[size_t(rank)].what,
+               leaves ? "rank 1 has left the group; it was not connected to more yet" : "no more of it"));
+    CHECK(says(outcomes[size_t(rank)].what, "this rank was in connecting more"));
+  }
 }
 
 TEST_CASE("a hundred groups, one after the other and two at once, on one port") {
