@@ -33,7 +33,7 @@ std::vector<Outcome> run_group(const std::string& transport, int ranks, const st
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
   if (transport == "threads") {
     run_replicas(ranks, [&](int r) { outcomes[size_t(r)] = outcome_of([&] { fn(current_process_group()); }); },
-                 {.timeout = timeout});
+                 {.timeout = timeout, .alone = true});
     return outcomes;
   }
   const std::string address = message("tcp://127.0.0.1:", free_port());
