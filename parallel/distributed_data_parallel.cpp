@@ -1,3 +1,4 @@
+#include <tandem/core/record.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/parallel/distributed_data_parallel.h>
 #include <tandem/parallel/error_text.h>
@@ -42,8 +43,13 @@ nn::NamedTensors DistributedDataParallel::state() const {
 }
 
 Tensor DistributedDataParallel::forward(const Tensor& x) {
-  if (context().grad && x.dim() > 0) reducer_->add_forward_samples(x.size(0));
-  return module_(x);
+  Tensor y = module_(x);
+  if (!context().grad || x.dim() == 0 || !y) return y;
+  auto graph = std::make_shared<char>();
+  reducer_->add_forward(x.size(0), graph);
+  return record("DistributedDataParallel", y.detach(), {y}, [graph](Tensor& gy, Targets t) {
+    if (t[0]) t[0].give(std::move(gy));
+  });
 }
 
 void DistributedDataParallel::samples(int64_t n) {

@@ -67,7 +67,8 @@ class TANDEM_API DistributedDataParallel {
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
   /// The module's forward. The first dimension of x is the number of samples that this rank's gradient counts for; that
-  /// of several forwards since the last synchronised backward is added up.
+  /// of several forwards since the last synchronised backward is added up. An evaluation does not count: not under
+  /// NoGradGuard, and not where its output is gone when the next backward begins.
   Tensor operator()(const Tensor& x) { return forward(x); }
   Tensor forward(const Tensor& x);
   /// Says how many samples the next synchronised backward counts for on this rank: for losses that are weighted

@@ -91,6 +91,26 @@ std::string Reducer::label_of(size_t b) const {
   return leaves.size() > kNamed ? message(s, " and ", leaves.size() - kNamed, " more") : s;
 }
 
+void Reducer::add_forward(int64_t samples, std::weak_ptr<const void> graph) {
+  sort_out_forwards();
+  forwards_.push_back({samples, std::move(graph)});
+}
+
+// A forward whose graph is gone can't have a backward any more.
+void Reducer::sort_out_forwards() {
+  std::erase_if(forwards_, [&](const Forward& f) {
+    if (!f.graph.expired()) return false;
+    dropped_samples_ = dropped_samples_.value_or(0) + f.samples;
+    return true;
+  });
+}
+
+void Reducer::forget_samples() {
+  forward_samples_.reset();
+  dropped_samples_.reset();
+  said_samples_.reset();
+}
+
 void Reducer::fill_info(std::span<Leaf* const> reached, bool takes_part) {
   auto info = info_.span<double>();
   std::fill(info.begin(), info.end(), 0);
@@ -99,6 +119,7 @@ void Reducer::fill_info(std::span<Leaf* const> reached, bool takes_part) {
     return;
   }
   info[info.size() - size_t(communicator_.size() - communicator_.rank())] = 1;
+  if (!forward_samples_) forward_samples_ = dropped_samples_;
   Rule rule = said_samples_ ? Rule::said : forward_samples_ ? Rule::forward : Rule::none;
   auto n = double(said_samples_ ? *said_samples_ : forward_samples_.value_or(1));
   if (!options_.average_by_samples) {
@@ -142,6 +163,8 @@ void Reducer::start_round(std::span<Leaf* const> reached, bool takes_part) {
 
 void Reducer::begin(std::span<Leaf* const> reached) {
   require_same_leaves();
+  sort_out_forwards();
+  for (const Forward& f : std::exchange(forwards_, {})) forward_samples_ = forward_samples_.value_or(0) + f.samples;
   syncing_ = held_back_ == 0 && ++backwards_ % accumulate_ == 0;
   if (!syncing_) {
     note_reached(reached);
@@ -178,8 +201,7 @@ void Reducer::join_works() {
   info_work_ = {};
   syncing_ = false;
   reached_.assign(leaves_.size(), false);
-  forward_samples_.reset();
-  said_samples_.reset();
+  forget_samples();
 }
 
 // An error of this rank alone must not leave the others waiting.
@@ -262,8 +284,8 @@ std::vector<int> Reducer::ranks_taking_part() const {
 }
 
 bool Reducer::answer() {
-  forward_samples_.reset();
-  said_samples_.reset();
+  forwards_.clear();
+  forget_samples();
   start_round({}, false);
   info_work_.wait();  // and only then is it known whether there is a backward
   if (ranks_taking_part().empty()) return false;

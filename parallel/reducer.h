@@ -37,8 +37,10 @@ class TANDEM_API Reducer final : public GradObserver {
   void hold_back(bool on) { held_back_ += on ? 1 : -1; }
   /// Every k-th backward that is not held back is synchronised.
   void set_accumulate(int k) { accumulate_ = k, backwards_ = 0; }
-  /// Samples that this rank's next synchronised backward stands for: those of forwards, or what the user says.
-  void add_forward_samples(int64_t n) { forward_samples_ = forward_samples_.value_or(0) + n; }
+  /// Samples that this rank's next synchronised backward stands for: those of forwards, or what the user says. Of
+  /// forwards count those whose graph, which holds this, is still there when a backward begins; the others have been
+  /// an evaluation, unless there are no others.
+  void add_forward(int64_t samples, std::weak_ptr<const void> graph);
   void add_samples(int64_t n) { said_samples_ = said_samples_.value_or(0) + n; }
   void set_hook(std::unique_ptr<CommHook> hook) { hook_ = std::move(hook); }
   /// What else belongs to a synchronised backward: called when all buckets are started, with a rank that takes part in
@@ -68,6 +70,12 @@ class TANDEM_API Reducer final : public GradObserver {
   std::vector<size_t> bucket_bytes() const;
 
  private:
+  struct Forward {
+    int64_t samples;
+    std::weak_ptr<const void> graph;
+  };
+  void sort_out_forwards();
+  void forget_samples();
   enum class Rule { said, forward, none };  // where the number of samples comes from
   void make_buckets(std::span<Leaf* const> leaves);
   void start_round(std::span<Leaf* const> leaves, bool takes_part);
@@ -102,7 +110,8 @@ class TANDEM_API Reducer final : public GradObserver {
   // f64 [2 + 3 + parameters + ranks]: this rank's samples; then, summed over the ranks, the samples, who used which
   // rule, and by how many ranks each parameter was reached. While joining, also which ranks take part.
   Tensor info_;
-  std::optional<int64_t> forward_samples_, said_samples_;
+  std::vector<Forward> forwards_;  // since the last backward
+  std::optional<int64_t> forward_samples_, dropped_samples_, said_samples_;
   std::optional<Join> join_;
   bool ended_early_ = false;
   int last_rank_ = -1;
