@@ -55,7 +55,7 @@ class TANDEM_API Adam : public Optimizer {
 };
 
 /// Adam whose weight decay stays out of the gradient: p *= 1 - lr * weight_decay comes first.
-class TANDEM_API AdamW final : public Adam {
+class TANDEM_API AdamW : public Adam {
  public:
   struct Options {
     double lr = 1e-3;

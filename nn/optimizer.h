@@ -46,18 +46,18 @@ class TANDEM_API Optimizer {
   }
 
   /// Marks every gradient as absent; the next backward overwrites it.
-  void zero_grad() const;
+  virtual void zero_grad() const;
   /// Updates every parameter that has a gradient. One without is skipped, its state too. A frozen parameter is skipped
   /// once its gradient is gone. Parameters that have moved or were converted take their state along.
-  void step();
+  virtual void step();
 
   /// The state under names that hold whatever the optimizer: "momentum_buffer.3" for the third parameter (counted from
   /// 0 over all groups) in its shape, "step.3", "group0.lr". The tensors share memory with the optimizer. A run that
   /// loads them goes on bit for bit.
-  NamedTensors state_dict();
+  virtual NamedTensors state_dict();
   /// Copies what state_dict() returned, converting devices and dtypes. Throws Error listing whatever is missing,
   /// unexpected or misshapen, and then nothing is changed.
-  void load_state_dict(const NamedTensors& state);
+  virtual void load_state_dict(const NamedTensors& state);
 
  protected:
   /// The parameters of one device and dtype, last one first.

@@ -16,7 +16,7 @@ struct TANDEM_API SGDGroup final : ParamGroup {
 ///     g += weight_decay * p                       (g = -g before, with maximize)
 ///     buf = momentum * buf + (1 - dampening) * g  (the first time buf = g)
 ///     p -= lr * (nesterov ? g + momentum * buf : buf)
-class TANDEM_API SGD final : public Optimizer {
+class TANDEM_API SGD : public Optimizer {
  public:
   struct Options {
     double lr = 1e-3;

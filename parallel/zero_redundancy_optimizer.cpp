@@ -38,10 +38,10 @@ void require_parameter(const Tensor& p, size_t number) {
 
 struct ZeroRedundancyBase::Impl {
   std::unique_ptr<Communicator> communicator;
-  nn::Optimizer* optimizer = nullptr;
   std::vector<Tensor> params;  // in the order in which they were given
   std::vector<ParameterBlock> blocks;
   std::vector<std::optional<ParameterPiece>> pieces;  // by the optimizer's numbers; none for what fills an empty group
+  std::optional<nn::NamedTensors> consolidated;       // parameters' states, since the last step
 
   /// What all ranks have of state: by parameter, then name; a count for counts.
   struct Inventory {
@@ -51,6 +51,7 @@ struct ZeroRedundancyBase::Impl {
   Inventory take_inventory(const nn::NamedTensors& mine);
   /// A state of all parameters of the block; undefined where this rank is not to have it.
   Tensor gather(const nn::NamedTensors& mine, const std::string& name, size_t block, std::optional<int> to);
+  nn::NamedTensors parameter_states(const nn::NamedTensors& mine, std::optional<int> to);
 };
 
 ZeroRedundancyBase::ZeroRedundancyBase(const ZeroRedundancyOptions& o) : impl_(std::make_unique<Impl>()) {
@@ -59,8 +60,6 @@ ZeroRedundancyBase::ZeroRedundancyBase(const ZeroRedundancyOptions& o) : impl_(s
 }
 
 ZeroRedundancyBase::~ZeroRedundancyBase() = default;
-
-void ZeroRedundancyBase::set_optimizer(nn::Optimizer& optimizer) { impl_->optimizer = &optimizer; }
 
 std::vector<Tensor> ZeroRedundancyBase::add_shard(const std::vector<Tensor>& params) {
   check(!params.empty(), kWho, " a group without parameters");
@@ -97,15 +96,18 @@ std::vector<Tensor> ZeroRedundancyBase::add_shard(const std::vector<Tensor>& par
   return mine;
 }
 
-void ZeroRedundancyBase::zero_grad() const {
+void ZeroRedundancyBase::zero_gradients() const {
   for (const Tensor& p : impl_->params) p.zero_grad();
 }
 
-void ZeroRedundancyBase::step() {
+void ZeroRedundancyBase::begin_step() const {
   for (const ParameterBlock& b : impl_->blocks) b.require_in_place();
   for (auto& piece : impl_->pieces)
     if (piece) piece->follow_gradient();
-  impl_->optimizer->step();
+}
+
+void ZeroRedundancyBase::end_step() {
+  impl_->consolidated.reset();
   std::vector<Work> works;
   for (const ParameterBlock& b : impl_->blocks)
     works.push_back(impl_->communicator->all_gather_async(b.values(), b.values().select(0, impl_->communicator->rank()),
@@ -157,23 +159,19 @@ Tensor ZeroRedundancyBase::Impl::gather(const nn::NamedTensors& mine, const std:
   return all;
 }
 
-nn::NamedTensors ZeroRedundancyBase::consolidate_state_dict(std::optional<int> to) {
-  check(!to || (*to >= 0 && *to < impl_->communicator->size()), "[consolidate_state_dict] to rank ", to ? *to : 0,
-        " of ", impl_->communicator->size());
-  const nn::NamedTensors mine = impl_->optimizer->state_dict();
-  const Impl::Inventory inventory = impl_->take_inventory(mine);
-  std::vector<std::map<std::string, Tensor>> states(impl_->params.size());
+nn::NamedTensors ZeroRedundancyBase::Impl::parameter_states(const nn::NamedTensors& mine, std::optional<int> to) {
+  const Inventory inventory = take_inventory(mine);
+  std::vector<std::map<std::string, Tensor>> states(params.size());
   for (const std::string& name : inventory.names)
-    for (size_t b = 0; b < impl_->blocks.size(); ++b) {
-      auto& rows = impl_->blocks[b].rows();
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      auto& rows = blocks[b].rows();
       auto has = [&](const ParameterBlock::Row& r) { return inventory.of[r.param].count(name) != 0; };
       if (name == kCount || std::none_of(rows.begin(), rows.end(), has)) continue;
-      const Tensor all = impl_->gather(mine, name, b, to);
+      const Tensor all = gather(mine, name, b, to);
       for (auto& r : rows)
         if (all && has(r)) states[r.param][name] = all.alias(r.tensor.shape(), r.tensor.strides(), r.offset);
     }
   nn::NamedTensors list;
-  if (to && *to != impl_->communicator->rank()) return list;
   for (size_t p = 0; p < states.size(); ++p)
     for (const std::string& name : inventory.names) {
       auto has = inventory.of[p].find(name);
@@ -182,12 +180,32 @@ nn::NamedTensors ZeroRedundancyBase::consolidate_state_dict(std::optional<int> t
                                                    ? from_vector(std::vector{has->second}, {}, {.device = cpu()})
                                                    : states[p][name]);
     }
+  return list;
+}
+
+nn::NamedTensors ZeroRedundancyBase::consolidate(const nn::NamedTensors& mine, std::optional<int> to) {
+  const int ranks = impl_->communicator->size();
+  check(!to || (*to >= 0 && *to < ranks), "[consolidate_state_dict] to rank ", to ? *to : 0, " of ", ranks);
+  nn::NamedTensors states = impl_->parameter_states(mine, to);
+  impl_->consolidated.reset();
+  if (to && *to != impl_->communicator->rank()) return {};
+  impl_->consolidated = std::move(states);
+  return consolidated(mine);
+}
+
+nn::NamedTensors ZeroRedundancyBase::consolidated(const nn::NamedTensors& mine) {
+  if (!impl_->consolidated && impl_->communicator->size() == 1) return consolidate(mine, 0);
+  check(impl_->consolidated.has_value(), kWho, " the state is spread over ", impl_->communicator->size(),
+        " ranks: for state_dict() on rank ", impl_->communicator->rank(), ", call consolidate_state_dict(",
+        impl_->communicator->rank(), ") on all of them, after the last step");
+  nn::NamedTensors list = *impl_->consolidated;
   for (auto& [key, t] : mine)
     if (!state_key(key)) list.emplace_back(key, t);
   return list;
 }
 
-void ZeroRedundancyBase::load_state_dict(const nn::NamedTensors& state) {
+nn::NamedTensors ZeroRedundancyBase::part_of(const nn::NamedTensors& state) {
+  impl_->consolidated.reset();
   nn::NamedTensors mine;
   std::string problems;
   for (auto& [key, t] : state) {
@@ -220,7 +238,7 @@ void ZeroRedundancyBase::load_state_dict(const nn::NamedTensors& state) {
   }
   check(problems.empty(), "[load_state_dict] this state does not fit an optimizer of ", impl_->params.size(),
         " parameters:", problems);
-  impl_->optimizer->load_state_dict(mine);
+  return mine;
 }
 
 }  // namespace tandem

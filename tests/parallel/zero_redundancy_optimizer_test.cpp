@@ -1,9 +1,11 @@
 // ZeroRedundancyOptimizer: the optimizer alone, bit for bit, with one n-th of its state on each rank.
 #include "tests/support/op_case.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 
 #include <tandem/core/generator.h>
 #include <tandem/nn/adam.h>
+#include <tandem/nn/checkpoint.h>
 #include <tandem/nn/conv2d.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/sgd.h>
@@ -136,7 +138,7 @@ TEST_CASE("each rank has one n-th of the state, also of a network that is one ma
       zero.step();
       const size_t elements = 100 * 64;
       size_t state = 0;
-      for (auto& [key, t] : zero.optimizer().state_dict())
+      for (auto& [key, t] : zero.nn::Adam::state_dict())
         if (t.dim() > 0) state += size_t(t.numel()) * sizeof(float);
       CHECK(state == 2 * sizeof(float) * elements / size_t(n));
       // Two states, and nothing but small change beside them. (What ranks have on their way stands on cpu:0.)
@@ -173,12 +175,52 @@ TEST_CASE("a checkpoint of n ranks is taken up by m") {
   for (int n : {1, 2, 5}) run(n, true);
 }
 
+TEST_CASE("a checkpoint takes it for the optimizer that it is, once its state is brought together") {
+  TemporaryFolder tmp;
+  const std::string path = tmp / "run.safetensors";
+  run_replicas(3, [&](int rank) {
+    manual_seed(1);
+    Net net;
+    DistributedDataParallel ddp(net, kUnused);
+    ZeroRedundancyOptimizer<nn::AdamW> zero(net.parameters(), {.lr = 0.01});
+    const nn::Checkpoint all{.model = &net, .optimizer = &zero};
+    const std::string advice = message("call consolidate_state_dict(", rank, ") on all of them");
+    CHECK(says(error_of([&] { (void)zero.state_dict(); }), advice));
+    train(ddp, zero, rank);
+    zero.consolidate_state_dict();
+    zero.param_groups()[0].lr = 0.003;  // a schedule's, say
+    current_process_group().rank0_only([&] { nn::save_checkpoint(path, all); });
+    if (rank != 0) CHECK(says(error_of([&] { nn::save_checkpoint(path, all); }), advice));
+    train(ddp, zero, rank, kSteps);
+    CHECK(says(error_of([&] { (void)zero.state_dict(); }), advice));
+    Net again;
+    DistributedDataParallel again_ddp(again, kUnused);
+    ZeroRedundancyOptimizer<nn::AdamW> other(again.parameters());
+    nn::load_checkpoint(path, {.model = &again, .optimizer = &other});
+    CHECK(other.param_groups()[0].lr == 0.003);
+    train(again_ddp, other, rank, kSteps);
+    CHECK(same_tensors(again.state_dict(), net.state_dict()));
+    auto state = zero.consolidate_state_dict();
+    other.consolidate_state_dict();
+    if (rank == 0) CHECK(same_tensors(other.state_dict(), state));
+  });
+  // By itself, in a group of one, and as the optimizer without it.
+  run_replicas(1, [&](int) {
+    Net one, two;
+    ZeroRedundancyOptimizer<nn::AdamW> zero(one.parameters());
+    nn::AdamW plain(two.parameters());
+    nn::load_checkpoint(path, {.model = &one, .optimizer = &zero});
+    nn::load_checkpoint(path, {.model = &two, .optimizer = &plain});
+    CHECK(same_tensors(zero.state_dict(), plain.state_dict()));
+  });
+}
+
 TEST_CASE("groups with options of their own, a schedule, and more ranks than there are numbers") {
   for (int n : {2, 5})
     run_replicas(n, [&](int rank) {
-      auto make = [&](nn::Linear& a, nn::Linear& b, auto& optimizer, auto& inner) {
+      auto make = [&](nn::Linear& a, nn::Linear& b, auto& optimizer) {
         optimizer.add_param_group({b.weight, b.bias}, {.lr = 0.5, .momentum = 0.5});
-        nn::StepLR schedule(inner, {.step_size = 1, .gamma = 0.1});
+        nn::StepLR schedule(optimizer, {.step_size = 1, .gamma = 0.1});
         for (int s = 0; s < 3; ++s) {
           optimizer.zero_grad();
           sum(b(a(full({1, 2}, 1.0 + s)))).backward();
@@ -191,9 +233,9 @@ TEST_CASE("groups with options of their own, a schedule, and more ranks than the
       c.load_state_dict(a.state_dict());
       d.load_state_dict(b.state_dict());
       nn::SGD plain(a.parameters(), {.lr = 0.1, .momentum = 0.9});
-      make(a, b, plain, plain);
+      make(a, b, plain);
       ZeroRedundancyOptimizer<nn::SGD> zero(c.parameters(), {.lr = 0.1, .momentum = 0.9});
-      make(c, d, zero, zero.optimizer());
+      make(c, d, zero);
       CHECK(same_tensors(a.state_dict(), c.state_dict()));
       CHECK(same_tensors(b.state_dict(), d.state_dict()));
       CHECK(zero.param_groups()[1].lr == doctest::Approx(0.5e-3));
