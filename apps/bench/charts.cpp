@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 namespace tandem::bench {
 namespace {
 
-constexpr const char* kColours[] = {"#4c78a8", "#f58518", "#54a24b", "#e45756", "#b279a2", "#9d755d", "#72b7b2"};
-constexpr int kWidth = 1080, kLabels = 250, kPlot = kWidth - kLabels - 130, kRow = 22;
+constexpr const char *kBlue = "#4c78a8", *kOrange = "#f58518", *kGreen = "#54a24b", *kRed = "#e45756",
+                     *kPurple = "#b279a2", *kBrown = "#9d755d", *kTeal = "#72b7b2", *kGrey = "#8c8c8c",
+                     *kPink = "#f2a6a6", *kBlack = "#222";
+constexpr const char* kColours[] = {kBlue, kOrange, kGreen, kRed, kPurple, kBrown, kTeal};
+constexpr int kWidth = 1080, kLabels = 290, kPlot = kWidth - kLabels - 130, kRow = 22;
 
 std::string number(double v) {
   char text[32];
@@ -22,11 +26,6 @@ std::string svg(int height, const std::string& inside) {
   return message("<svg viewBox=\"0 0 ", kWidth, ' ', height, "\" width=\"100%\" role=\"img\">", inside, "</svg>\n");
 }
 
-std::string text_at(double x, double y, const std::string& text, const char* anchor = "start") {
-  return message("<text x=\"", number(x), "\" y=\"", number(y), "\" text-anchor=\"", anchor, "\">", escaped(text),
-                 "</text>");
-}
-
 // A pixel to a decimal: more would only make the page larger.
 std::string pixel(double v) {
   char text[32];
@@ -34,14 +33,18 @@ std::string pixel(double v) {
   return text;
 }
 
+std::string text_at(double x, double y, const std::string& text, const char* anchor = "start") {
+  return message("<text x=\"", pixel(x), "\" y=\"", pixel(y), "\" text-anchor=\"", anchor, "\">", escaped(text),
+                 "</text>");
+}
+
 std::string rect(double x, double y, double w, double h, const std::string& fill, const std::string& title) {
   return message("<rect x=\"", pixel(x), "\" y=\"", pixel(y), "\" width=\"", pixel(std::max(w, 0.3)), "\" height=\"",
                  pixel(h), "\" fill=\"", fill, "\"><title>", escaped(title), "</title></rect>");
 }
 
-std::string legend(const std::vector<std::pair<std::string, std::string>>& entries, int y) {
+std::string legend(const std::vector<std::pair<std::string, std::string>>& entries, int y, double x = kLabels) {
   std::string out;
-  double x = kLabels;
   for (auto& [name, colour] : entries) {
     out += rect(x, y, 12, 12, colour, name) + text_at(x + 17, y + 11, name);
     x += 34 + 7.5 * double(name.size());
@@ -49,17 +52,20 @@ std::string legend(const std::vector<std::pair<std::string, std::string>>& entri
   return out;
 }
 
-std::string colour_of(const Event& e) {
-  if (e.kind == "phase")
-    return e.name == "data"        ? kColours[5]
-           : e.name == "forward"   ? kColours[0]
-           : e.name == "optimizer" ? kColours[4]
-                                   : "#8c8c8c";
-  if (e.kind == "closure") return kColours[1];
-  if (e.kind == "collective") return kColours[3];
-  if (e.kind == "ready") return "#222";
-  if (e.kind == "delay") return "#f2a6a6";
-  return kColours[2];
+// Of a part of a step, the same in all charts; null for another name.
+const char* colour_of(const std::string& part) {
+  static const std::map<std::string, const char*> known = {
+      {"data", kBrown},  {"forward", kBlue},      {"backward", kOrange},           {"optimizer", kPurple},
+      {"step", kGrey},   {"communication", kRed}, {"exposed communication", kRed}, {"kernel", kGreen},
+      {"ready", kBlack}, {"delay", kPink}};
+  const auto found = known.find(part);
+  return found == known.end() ? nullptr : found->second;
+}
+
+const char* colour_of(const Event& e) {
+  if (e.kind == "phase") return colour_of(e.name);
+  if (e.kind == "closure") return kOrange;
+  return colour_of(e.kind == "collective" ? "communication" : e.kind);
 }
 
 // Which line of its band an event stands on.
@@ -81,24 +87,30 @@ std::string escaped(const std::string& text) {
 
 std::string svg_bars(const BarChart& chart) {
   double largest = chart.mark;
-  std::vector<std::pair<std::string, std::string>> names;
+  std::vector<std::pair<std::string, std::string>> names;  // and their colours
   for (auto& bar : chart.bars) {
     double sum = 0;
-    for (auto& [name, value] : bar.parts) sum += value;
+    for (auto& [name, value] : bar.parts) {
+      sum += value;
+      if (std::any_of(names.begin(), names.end(), [&, &name = name](auto& n) { return n.first == name; })) continue;
+      const char* known = colour_of(name);
+      names.emplace_back(name, known ? known : kColours[names.size() % 7]);
+    }
     largest = std::max(largest, sum);
-    for (size_t i = names.size(); i < bar.parts.size(); ++i) names.emplace_back(bar.parts[i].first, kColours[i % 7]);
   }
+  auto colour = [&](const std::string& name) {
+    return std::find_if(names.begin(), names.end(), [&](auto& n) { return n.first == name; })->second;
+  };
   const double scale = largest > 0 ? kPlot / largest : 0;
   std::string out;
   int y = 4;
   for (auto& bar : chart.bars) {
     out += text_at(kLabels - 8, y + 15, bar.label, "end");
     double x = kLabels, sum = 0;
-    for (size_t i = 0; i < bar.parts.size(); ++i) {
-      const auto& [name, value] = bar.parts[i];
+    for (auto& [name, value] : bar.parts) {
       const std::string title =
           message(bar.label, ": ", number(value), ' ', chart.unit, name.empty() ? "" : ", ", name);
-      out += rect(x, y, value * scale, kRow - 5, kColours[i % 7], title);
+      out += rect(x, y, value * scale, kRow - 5, colour(name), title);
       x += value * scale;
       sum += value;
     }
@@ -127,7 +139,7 @@ std::string svg_lines(const std::vector<Line>& lines) {
     out += message("<line x1=\"60\" x2=\"", kWidth - 60, "\" y1=\"", pixel(y_of(v)), "\" y2=\"", pixel(y_of(v)),
                    "\" stroke=\"#ddd\"/>") +
            text_at(52, y_of(v) + 4, number(v), "end");
-  for (double n = 1; n <= largest; n *= 2) out += text_at(x_of(n), kTop + kHeight + 18, number(n), "middle");
+  for (double n = 1; n <= largest; n *= 2) out += text_at(x_of(n), kTop + kHeight + 18, message(n), "middle");
   int y = kTop + kHeight + 30;
   for (size_t i = 0; i < lines.size(); ++i) {
     std::string points = message(pixel(x_of(1)), ',', pixel(y_of(1)));
@@ -155,21 +167,23 @@ std::string svg_timeline(const std::vector<Event>& events) {
     if (std::find(bands.begin(), bands.end(), e.who) == bands.end()) bands.push_back(e.who);
   }
   std::sort(bands.begin(), bands.end());
-  const double scale = (kWidth - kLeft - 10) / (last - first);
+  const double scale = (kWidth - kLeft - 25) / (last - first);
   const int bottom = int(bands.size()) * kBand;
   std::string out;
   // About ten marks, at round milliseconds.
-  double every = std::pow(10, std::floor(std::log10((last - first) / 1000 / 10)));
+  double every = std::pow(10, std::floor(std::log10((last - first) / 1000 / 10)));  // ms
   for (double factor : {1., 2., 5., 10.})
     if ((last - first) / 1000 / (every * factor) <= 12) {
       every *= factor;
       break;
     }
-  for (int i = 0; i * every * 1000 <= last; ++i) {
+  for (int i = int(std::ceil(first / 1000 / every)); i * every * 1000 <= last; ++i) {
     const double x = kLeft + (i * every * 1000 - first) * scale;
+    char tick[32];
+    std::snprintf(tick, sizeof tick, "%g ms", i * every);
     out +=
         message("<line x1=\"", pixel(x), "\" x2=\"", pixel(x), "\" y1=\"0\" y2=\"", bottom, "\" stroke=\"#e4e4e4\"/>") +
-        text_at(x, bottom + 14, message(number(i * every), i ? "" : " ms"), "middle");
+        text_at(x, bottom + 14, tick, "middle");
   }
   for (size_t b = 0; b < bands.size(); ++b) {
     const int top = int(b) * kBand;
@@ -182,10 +196,25 @@ std::string svg_timeline(const std::vector<Event>& events) {
     std::string title = message(e.name, e.label.empty() ? "" : ": ", e.label, ", ", number(us / 1000), " ms from ",
                                 number(begin / 1000));
     if (e.bytes) title += message(", ", number(double(e.bytes) / 1e6), " MB");
-    out += rect(kLeft + (begin - first) * scale, double(band) * kBand + line_of(e) * kLine + 2, us * scale, kLine - 3,
-                colour_of(e), title);
+    const double x = kLeft + (begin - first) * scale, y = double(band) * kBand + line_of(e) * kLine + 2;
+    out += rect(x, y, us * scale, kLine - 3, colour_of(e), title);
+    if (e.kind == "phase" && us * scale > 8 * double(e.name.size()))
+      out +=
+          message("<text class=\"on\" x=\"", pixel(x + 4), "\" y=\"", pixel(y + 11), "\">", escaped(e.name), "</text>");
   }
   return svg(bottom + 22, out);
+}
+
+std::string svg_timeline_legend() {
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const char* name : {"data", "forward", "backward", "optimizer", "step"})
+    entries.emplace_back(name, colour_of(name));
+  entries.emplace_back("closure: one gradient", kOrange);
+  entries.emplace_back("kernel", kGreen);
+  entries.emplace_back("collective", kRed);
+  entries.emplace_back("bucket ready", kBlack);
+  entries.emplace_back("delay", kPink);
+  return svg(18, legend(entries, 2, 0));
 }
 
 }  // namespace tandem::bench

@@ -30,5 +30,6 @@ std::string svg_lines(const std::vector<Line>& lines);
 /// A step's timeline: a band per rank, replica or caller, with a line for phases, one for closures, one for kernels
 /// and one for communication.
 std::string svg_timeline(const std::vector<Event>& events);
+std::string svg_timeline_legend();
 
 }  // namespace tandem::bench

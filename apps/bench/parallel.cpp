@@ -106,9 +106,9 @@ void print_delay(const Rows& rows) {
     const StepSplit& s = r.split;
     const double compute = s.data + s.forward + s.backward + s.optimizer;
     std::printf(
-        "%s, batch %d, with %g ms more on the wire for each bucket: a step takes %.1f ms. Computation %.1f, "
+        "%s, batch %d, cap %g MB, with %g ms more on the wire for each bucket: a step takes %.1f ms. Computation %.1f, "
         "communication %.1f: the larger is %.1f, the sum %.1f.\n",
-        setting_name(r).c_str(), r.batch, r.delay_ms, r.traced_ms, compute, s.communication,
+        setting_name(r).c_str(), r.batch, r.bucket_mb, r.delay_ms, r.traced_ms, compute, s.communication,
         std::max(compute, s.communication), compute + s.communication);
   }
 }

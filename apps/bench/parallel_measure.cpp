@@ -23,11 +23,18 @@ std::unique_ptr<nn::Module> make_net(const ParallelOptions& o) {
   return std::make_unique<WideNet>(o.width);
 }
 
+// A CPU device that trains nothing: what is loaded is there, as in a host's memory, and not with the first replica.
+Device host() { return cpu(device_count(DeviceKind::cpu) - 1); }
+
+data::ByteImages on_host(const data::ByteImages& images) {
+  return {to(images.images, host()), to(images.labels, host())};
+}
+
 // This rank's part of the batches that one device would have.
 class Batches {
  public:
   Batches(int64_t batch, int ranks, int rank)
-      : images_({.size = 4 * batch}),
+      : images_(on_host(*data::Synthetic({.size = 4 * batch}).byte_images())),
         share_(data::RandomSampler(4 * batch, {.seed = 0}), {.batch_size = batch, .num_replicas = ranks, .rank = rank}),
         loader_(images_,
                 {.batch_size = share_.share(),
@@ -39,20 +46,24 @@ class Batches {
     Phase phase("data");
     auto batch = loader_.next();
     if (!batch) batch = loader_.next();  // the next epoch
-    batch->input = to(batch->input, current_device());
-    batch->target = to(batch->target, current_device());
     return std::move(*batch);
   }
 
  private:
-  data::Synthetic images_;
+  data::ImageDataset images_;
   data::BatchShareSampler share_;
   data::DataLoader loader_;
 };
 
+void move_to_device(data::Batch& b) {
+  Phase phase("data");
+  b.input = to(b.input, current_device());
+  b.target = to(b.target, current_device());
+}
+
 // What differs between the ways to train: a step after its data, and where its events and memory are.
 struct Way {
-  std::function<void(const data::Batch&)> step;
+  std::function<void(data::Batch)> step;
   std::string who;  // whose events count; empty: all
   std::vector<Device> devices;
   std::function<size_t(size_t)> shared_bytes = [](size_t) { return size_t(0); };  // that a device reads of another's
@@ -143,7 +154,6 @@ nn::SGD::Options sgd() { return {.lr = 0.01, .momentum = 0.9, .weight_decay = 5e
 void measure_here(const ParallelOptions& o, int cores) {
   const std::string& mode = o.modes.front();
   const int n = mode == "none" ? 1 : o.replicas.front();
-  set_cpu_devices(std::max(n, device_count(DeviceKind::cpu)));
   set_num_threads(cores);
   manual_seed(0);
   auto net = make_net(o);
@@ -160,8 +170,9 @@ void measure_here(const ParallelOptions& o, int cores) {
                               .bucket_bytes = bucket_bytes});
   if (dp) way.shared_bytes = [&](size_t device) { return dp->shared_bytes(int(device)); };
   auto loss_of = [](const Tensor& y, const Tensor& target) { return cross_entropy(y, target); };
-  way.step = [&](const data::Batch& b) {
+  way.step = [&](data::Batch b) {
     optimizer.zero_grad();
+    if (!dp) move_to_device(b);  // replicas take their shares themselves
     if (mode == "dp-step") {
       Phase phase("step");
       dp->step(b.input, b.target, loss_of);
@@ -169,7 +180,7 @@ void measure_here(const ParallelOptions& o, int cores) {
       Tensor loss;
       {
         Phase phase("forward");
-        loss = loss_of(dp ? (*dp)(b.input) : (*net)(b.input), b.target);
+        loss = loss_of(dp ? (*dp)(b.input) : (*net)(b.input), to(b.target, current_device()));
       }
       Phase phase("backward");
       loss.backward();
@@ -239,8 +250,9 @@ void measure_rank(const ParallelOptions& o, int rank, int threads) {
   way.optimizer = &optimizer;
   way.who = message("rank ", rank);
   way.devices = {current_device()};
-  way.step = [&](const data::Batch& b) {
+  way.step = [&](data::Batch b) {
     optimizer.zero_grad();
+    move_to_device(b);
     Tensor loss;
     {
       Phase phase("forward");
@@ -268,6 +280,7 @@ void measure_parallel(const ParallelOptions& o) {
   const std::string& mode = o.modes.front();
   const int cores = o.threads;  // said by the parent: a child of spawn has fewer than there are
   const int n = o.replicas.front(), threads = std::max(1, cores / n);
+  set_cpu_devices(n + 1);  // and the host
   if (mode == "ddp-threads")
     run_replicas(n, [&](int rank) { measure_rank(o, rank, threads); });
   else if (mode == "ddp-processes")

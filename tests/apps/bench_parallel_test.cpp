@@ -103,7 +103,7 @@ TEST_CASE("tandem-bench parallel: a row for every way, one page without referenc
     INFO(reference);
     CHECK(page.find(reference) == std::string::npos);
   }
-  CHECK(count(page, "<svg") == 4 + 5 + 1);  // bars, a timeline for each row, the model's lines
+  CHECK(count(page, "<svg") == 4 + 1 + 5 + 1);  // bars, a legend, a timeline for each row, the model's lines
   CHECK(count(page, "<svg") == count(page, "</svg>"));
   CHECK(page.find("rank 1") != std::string::npos);
   CHECK(page.find("replica 1") != std::string::npos);
