@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAttemptPause{10}, kLongestPause{100};
+constexpr milliseconds kAttemptPause{1}, kLongestPause{100};
 // Of one attempt to connect and be greeted; twice as long at each one, for a store that is far away or busy. Not long
 // at first: where a listener is being closed, as one group's store is before the next one's, the system forgets a
 // connection silently, and asks again after a whole second.

@@ -1,7 +1,9 @@
 // ProcessGroup between processes: how they meet, what they compute, and what they hear when one of them ends.
 #include "tests/support/child.h"
 #include "tests/support/collective_cases.h"
+#include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/generator.h>
 #include <tandem/core/parallel_for.h>
@@ -267,6 +269,39 @@ TEST_CASE("a group of one, by an address of its own") {
     CHECK(x.to_vector() == std::vector<float>(3, 2));
   }
   CHECK(context().process_group == nullptr);
+}
+
+TEST_CASE("a thousand groups made and ended on one port leave no thread, descriptor or mapping behind") {
+  auto entries = [](const char* folder) {
+    const std::filesystem::directory_iterator all(folder);
+    return std::distance(begin(all), end(all));
+  };
+  const std::string address = message("tcp://127.0.0.1:", free_port());
+  auto in_two_threads = [&](int groups) {
+    auto rank = [&](int r) {
+      for (int i = 0; i < groups; ++i) {
+        auto group = init_process_group({.init_method = address,
+                                         .rank = r,
+                                         .world_size = 2,
+                                         .timeout = 60s,
+                                         .transport = i % 2 ? "shm" : "sockets"});
+        group.barrier();
+      }
+    };
+    std::string error;
+    std::thread other([&] { error = error_of([&] { rank(1); }); });
+    CHECK(error_of([&] { rank(0); }) == "");
+    other.join();
+    CHECK(error == "");
+  };
+  in_two_threads(2);  // what a first group makes once
+  const auto threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
+  const auto begin = std::chrono::steady_clock::now();
+  in_two_threads(1000);
+  MESSAGE("a thousand groups of two in ", (std::chrono::steady_clock::now() - begin) / 1ms, " ms");
+  CHECK(entries("/proc/self/task") == threads);
+  CHECK(entries("/proc/self/fd") == descriptors);
+  CHECK(count(read("/proc/self/maps"), "memfd:tandem") == 0);
 }
 
 TEST_CASE("groups of one thread end in any order") {
