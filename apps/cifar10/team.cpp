@@ -53,6 +53,16 @@ bool Team::any(bool mine) const {
   return t.item<int32_t>() != 0;
 }
 
+std::vector<int64_t> Team::each(int64_t mine) const {
+  Tensor all = tensor({mine}, {.device = cpu()});
+  if (size() > 1) {
+    Tensor own = all;
+    all = empty({size(), 1}, own.options());
+    group->communicator().all_gather(all, own, {.label = "a number of each rank"});
+  }
+  return all.to_vector<int64_t>();
+}
+
 void Team::lead(const std::function<void()>& fn) const {
   if (group)
     group->rank0_only(fn);

@@ -22,6 +22,8 @@ struct Team {
   /// Over all ranks.
   std::vector<double> sum(const std::vector<double>& mine) const;
   bool any(bool mine) const;
+  /// Each rank's number, in their order.
+  std::vector<int64_t> each(int64_t mine) const;
   /// On the leading rank, while the others wait.
   void lead(const std::function<void()>& fn) const;
   /// "2 ranks as threads, batches of 64 each", empty where one device trains alone.

@@ -75,6 +75,9 @@ class Training {
       run_.require_same_options(from->options);
       nn::load_checkpoint(from->file, run_.state());
       run_.resume();
+    }
+    require_same_start(team_, from, run_.progress.global_step);
+    if (from) {
       tell(message("resumed from ", from->file, ": epoch ", run_.progress.epoch + 1, ", step ",
                    run_.progress.global_step));
     } else if (!o_.resume.empty()) {

@@ -1,6 +1,7 @@
 // cifar10 train on several replicas: the same run, however many there are and whatever they are.
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include <thread>
 
 using namespace tandem::test;
+using tandem::message;
 namespace fs = std::filesystem;
 
 namespace {
@@ -135,6 +137,52 @@ TEST_CASE("cifar10 train --parallel ddp under tandem-run: killed, it goes on fro
   INFO(p.output());
   CHECK(code == 0);
   CHECK(read_text(last_checkpoint(tmp / "killed")) == read_text(last_checkpoint(tmp / "straight")));
+}
+
+TEST_CASE("cifar10 train --parallel ddp: ranks with disks of their own go on from the same state or not at all") {
+  TemporaryFolder tmp;
+  const std::vector<std::string> two = {"--parallel", "ddp", "--replicas", "2", "--save-every", "2"};
+  REQUIRE(run_program("cifar10", run(tmp / "disk0", "small", two)).code == 0);
+  // Each rank's --checkpoint, by the variable that the launcher sets.
+  auto resume = [&](const std::string& disks) {
+    std::string command = message(TANDEM_PROGRAM_DIR, "/cifar10");
+    for (auto& arg : run(disks, "small", {"--parallel", "ddp", "--resume", "auto"}))
+      command += message(" \"", arg, '"');
+    return run_program("tandem-run", {"-n", "2", "sh", "-c", command});
+  };
+  auto other_disk = [&](const char* name) {
+    fs::remove_all(tmp / "disk1");
+    if (name) fs::copy(tmp / name, tmp / "disk1", fs::copy_options::recursive);
+  };
+  SUBCASE("nothing on one of them") {
+    other_disk(nullptr);
+    Finished r = resume(tmp / "disk$RANK");
+    INFO(r.output);
+    CHECK(r.code != 0);
+    CHECK(says(r.output, "the ranks would not go on from the same state:\n  rank 0: step 22\n  rank 1: no checkpoint"));
+  }
+  SUBCASE("an earlier step") {
+    other_disk("disk0");
+    fs::remove(last_checkpoint(tmp / "disk1"));
+    Finished r = resume(tmp / "disk$RANK");
+    INFO(r.output);
+    CHECK(r.code != 0);
+    CHECK(says(r.output, "rank 0: step 22\n  rank 1: step 20"));
+  }
+  SUBCASE("the same step of another run") {
+    REQUIRE(run_program("cifar10", run(tmp / "other", "small", {"--parallel", "ddp", "--replicas", "3"})).code == 0);
+    other_disk("other");
+    Finished r = resume(tmp / "disk$RANK");
+    INFO(r.output);
+    CHECK(r.code != 0);
+    CHECK(says(r.output, "rank 1: step 22, but of other contents than rank 0's"));
+  }
+  SUBCASE("the same") {
+    other_disk("disk0");
+    Finished r = resume(tmp / "disk$RANK");
+    INFO(r.output);
+    CHECK(r.code == 0);
+  }
 }
 
 TEST_CASE("cifar10 train --parallel ddp: threads of processes end in the file of as many threads") {
