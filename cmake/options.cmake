@@ -47,6 +47,8 @@ tandem_feature(TANDEM_ONEDNN with_onednn oneDNN oneDNN::oneDNN
   "oneDNN for the CPU's convolutions and matrix products (Eigen without it)")
 tandem_feature(TANDEM_OPENMP with_openmp OpenMP OpenMP::OpenMP_CXX
   "OpenMP for parallel loops (std::thread without it, as the thread sanitizer needs)")
+set(MPI_CXX_SKIP_MPICXX ON)  # its C++ bindings, which are no more
+tandem_feature(TANDEM_MPI with_mpi MPI MPI::MPI_CXX "MPI for groups with backend mpi")
 tandem_feature(TANDEM_TESTS with_tests doctest doctest::doctest "The tests" ${tests_default})
 
 # What the library's sources need. Nothing of it shows in an installed header.

@@ -3,6 +3,7 @@
 #include <tandem/parallel/error_text.h>
 #include <tandem/parallel/host_communicator.h>
 #include <tandem/parallel/join_group.h>
+#include <tandem/parallel/mpi_plugin.h>
 #include <tandem/parallel/process_group_impl.h>
 #include <tandem/parallel/token.h>
 
@@ -18,17 +19,26 @@ std::vector<int> all_ranks(int size) {
   return all;
 }
 
-void require_backend(const std::string& backend) {
-  if (backend == "gloo") log(LogLevel::info, "[init_process_group] backend gloo: tandem's own, cpu, runs instead");
+// How the bytes go, by the backend that was asked for, or else the environment's.
+TransportFactory transport_of(const ProcessGroupOptions& o) {
+  const std::string backend = o.backend.empty() ? process_environment()("TANDEM_BACKEND").value_or("cpu") : o.backend;
   check(backend != "nccl", "[init_process_group] backend nccl is for GPUs, and not in this build: use backend \"cpu\"");
+  if (backend == "mpi") {
+    check(o.transport == "auto", "[init_process_group] transport '", o.transport,
+          "' is one of backend cpu: with backend mpi, MPI moves the bytes");
+    return
+        [&connect = mpi_plugin()](StoreMembership& m, const std::shared_ptr<Channel>& c) { return connect(m, c, m); };
+  }
+  if (backend == "gloo") log(LogLevel::info, "[init_process_group] backend gloo: tandem's own, cpu, runs instead");
   check(backend == "cpu" || backend == "gloo", "[init_process_group] there is no backend '", backend,
-        "': use backend \"cpu\"");
+        "': use backend \"cpu\" or \"mpi\"");
+  return transport_factory(o.transport, token_from_environment());
 }
 
 std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
-  require_backend(o.backend);
+  TransportFactory transport = transport_of(o);
   return join_processes(parse_init_method(o.init_method, o.rank, o.world_size, process_environment()),
-                        transport_factory(o.transport, token_from_environment()), o.timeout);
+                        std::move(transport), o.timeout);
 }
 
 }  // namespace

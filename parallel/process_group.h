@@ -10,8 +10,9 @@
 namespace tandem {
 
 struct ProcessGroupOptions {
-  /// "cpu": ours, by threads, shared memory or sockets, whatever fits ("gloo" is taken for it). The default.
-  std::string backend = "cpu";
+  /// "cpu": ours, by shared memory or sockets, whatever fits ("gloo" is taken for it); "mpi": an MPI's messages, for
+  /// ranks that mpirun has started. Empty: what TANDEM_BACKEND says in the environment, else "cpu".
+  std::string backend = {};
   /// "env://": RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, or what srun and mpirun set;
   /// "tcp://host:port" and "file:///path" with `rank` and `world_size`.
   std::string init_method = "env://";

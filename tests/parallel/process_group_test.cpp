@@ -1,6 +1,7 @@
 // ProcessGroup between processes: how they meet, what they compute, and what they hear when one of them ends.
 #include "tests/support/child.h"
 #include "tests/support/collective_cases.h"
+#include "tests/support/environment.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
@@ -246,11 +247,18 @@ TEST_CASE("rank0_only waits as long as processes run, and names one that is stop
 
 TEST_CASE("what can't be joined says why") {
   CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "smoke signals"}),
-                       "[init_process_group] there is no backend 'smoke signals': use backend \"cpu\"", Error);
+                       "[init_process_group] there is no backend 'smoke signals': use backend \"cpu\" or \"mpi\"",
+                       Error);
   CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "nccl"}),
                        "[init_process_group] backend nccl is for GPUs, and not in this build: use backend \"cpu\"",
                        Error);
-  CHECK_THROWS_AS(ProcessGroup({.backend = ""}), Error);
+  {
+    Variable backend("TANDEM_BACKEND", "drums");  // what is meant where the program says nothing
+    CHECK_THROWS_WITH_AS(init_process_group(), doctest::Contains("there is no backend 'drums'"), Error);
+    CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "cpu"}), doctest::Contains("RANK is not set"), Error);
+  }
+  CHECK_THROWS_WITH_AS(ProcessGroup({.backend = "mpi", .transport = "shm"}), doctest::Contains("MPI moves the bytes"),
+                       Error);
   CHECK_THROWS_WITH_AS(
       ProcessGroup({.init_method = "tcp://127.0.0.1:0", .rank = 0, .world_size = 1, .transport = "pigeons"}),
       doctest::Contains("auto, shm and sockets"), Error);
