@@ -26,6 +26,7 @@ TEST_CASE("shared memory transfers between pairs") { check_transfer(make); }
 TEST_CASE("shared memory stands a thousand collectives") { check_many(make); }
 TEST_CASE("shared memory refuses different collectives on all ranks") { check_mismatch(make); }
 TEST_CASE("shared memory notices who does not come") { check_absence(make); }
+TEST_CASE("shared memory notices an end that was closed") { check_close(make); }
 TEST_CASE("shared memory leaves nothing behind") { check_nothing_left(make); }
 TEST_CASE("shared memory gives processes the bits that threads get") {
   check_processes("a rank by shared memory", make);

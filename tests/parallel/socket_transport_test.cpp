@@ -63,6 +63,7 @@ TEST_CASE("sockets transfer between pairs") { check_transfer(make); }
 TEST_CASE("sockets stand a thousand collectives") { check_many(make); }
 TEST_CASE("sockets refuse different collectives on all ranks") { check_mismatch(make); }
 TEST_CASE("sockets notice who does not come") { check_absence(make); }
+TEST_CASE("sockets notice an end that was closed") { check_close(make); }
 TEST_CASE("sockets leave nothing behind") { check_nothing_left(make); }
 TEST_CASE("sockets give processes the bits that threads get") { check_processes("a rank by sockets", make); }
 TEST_CASE("sockets end with the verdict when a process dies") { check_kill("a rank by sockets", false); }

@@ -20,6 +20,7 @@ Program::Program(const std::string& name, const std::vector<std::string>& args) 
   int fd = mkstemp(log_.data());
   check(fd >= 0, "no temporary file for the output of ", name);
   std::string path = std::string(TANDEM_PROGRAM_DIR) + "/" + name;
+  if (!std::filesystem::exists(path)) path = name;
   std::vector<std::string> all{path};
   all.insert(all.end(), args.begin(), args.end());
   std::vector<char*> argv;
@@ -30,7 +31,7 @@ Program::Program(const std::string& name, const std::vector<std::string>& args) 
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, fd, STDERR_FILENO);
-  int error = posix_spawn(&pid_, path.c_str(), &actions, nullptr, argv.data(), environ);
+  int error = posix_spawnp(&pid_, path.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(fd);
   check(error == 0, "can't start ", path);

@@ -1,4 +1,5 @@
-/// The project's programs as a user runs them: a process of its own, whose output is kept and which may be killed.
+/// The project's programs as a user runs them, and others: a process of its own, whose output is kept and which may be
+/// killed.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,7 +11,8 @@ namespace tandem::test {
 /// A running program. Killed and waited for at the latest when this goes.
 class Program {
  public:
-  /// Starts build/.../bin/NAME with its output and errors in one text. Throws Error where it can't be started.
+  /// Starts build/.../bin/NAME, or else what has that name along PATH, with its output and errors in one text. Throws
+  /// Error where it can't be started.
   Program(const std::string& name, const std::vector<std::string>& args);
   ~Program();
   Program(const Program&) = delete;

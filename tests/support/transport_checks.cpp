@@ -271,7 +271,7 @@ void check_mismatch(const MakeTransport& make) {
 
 void check_absence(const MakeTransport& make) {
   std::atomic<bool> over{false};
-  auto ends = run_ranks(
+  const auto ends = run_ranks(
       3, make,
       [&](TestRank& rank) {
         std::vector<float> data(100'000);
@@ -292,8 +292,10 @@ void check_absence(const MakeTransport& make) {
       },
       std::chrono::milliseconds(300));
   for (int r : {0, 2}) CHECK(ends[size_t(r)].find("deadline: rank 1 lags") != std::string::npos);
+}
 
-  ends = run_ranks(2, make, [&](TestRank& rank) {
+void check_close(const MakeTransport& make) {
+  const auto ends = run_ranks(2, make, [&](TestRank& rank) {
     rank.barrier();
     if (rank.rank() == 1) return rank.close();
     rank.barrier();

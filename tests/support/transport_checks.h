@@ -16,8 +16,10 @@ void check_transfer(const MakeTransport& make);
 void check_many(const MakeTransport& make);
 /// Ranks that ask for different things all hear of both, and nobody's memory has changed.
 void check_mismatch(const MakeTransport& make);
-/// A rank that does not come is named at the deadline; one that has ended its side is noticed.
+/// A rank that does not come is named at the deadline.
 void check_absence(const MakeTransport& make);
+/// One that has ended its side is noticed.
+void check_close(const MakeTransport& make);
 /// No descriptor and no shared mapping is left by groups that were made and ended, also in errors.
 void check_nothing_left(const MakeTransport& make);
 
