@@ -21,17 +21,18 @@ class Mpirun {
   int wait() { return program_.wait(); }
   bool running() { return program_.running(); }
   void signal(int number) const { program_.signal(number); }
-  /// All that is shown.
+  /// What is printed to stdout, and what mpirun itself says.
   std::string output() const { return program_.output(); }
   /// What one rank has written to its stderr.
-  std::string error_of(int rank) const { return read_text(folder_ / message("ranks/rank.", rank, "/stderr")); }
+  std::string error_of(int rank) const { return read_text(folder_ / message("error.", rank)); }
 
  private:
   std::vector<std::string> words(int ranks, const std::vector<std::string>& command,
                                  const std::vector<std::string>& options) const {
-    std::vector<std::string> w{
-        "--allow-run-as-root", "--oversubscribe", "--output-filename", folder_ / "ranks:nojobid", "-n", message(ranks)};
+    std::vector<std::string> w{"--allow-run-as-root", "--oversubscribe", "-n", message(ranks)};
     w.insert(w.end(), options.begin(), options.end());
+    // Past mpirun, which at times drops the last words of those that end while it ends the job.
+    w.insert(w.end(), {"sh", "-c", "exec 2> \"$0$OMPI_COMM_WORLD_RANK\" && exec \"$@\"", folder_ / "error."});
     w.insert(w.end(), command.begin(), command.end());
     return w;
   }
