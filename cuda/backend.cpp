@@ -1,6 +1,7 @@
 // The CUDA backend: devices, their streams, and bytes moved between them and the host. It registers itself when the
 // library is loaded, and asks CUDA nothing before a device is asked for.
 #include <tandem/core/backend.h>
+#include <tandem/cuda/device_fault.h>
 #include <tandem/cuda/graph.h>
 #include <tandem/cuda/runtime.h>
 #include <tandem/cuda/staging.h>
@@ -33,10 +34,12 @@ class CudaBackend final : public Backend {
     check<Error>(!on.capturing(), "[", context().op, "] copies between the host and ", from_device,
                  to_device.is_cpu() ? "" : " ", to_device,
                  " inside a captured step, which replays on the device alone");
-    if (to_device.is_cpu())
+    if (to_device.is_cpu()) {
       staging(from_device.index).to_host(to, from, bytes, on);
-    else
+      throw_fault(from_device);
+    } else {
       staging(to_device.index).to_device(to, from, bytes, on);
+    }
   }
 
   void zero_bytes(void* data, Device d, size_t bytes) override {

@@ -1,4 +1,5 @@
 #include <tandem/cuda/check.h>
+#include <tandem/cuda/device_fault.h>
 #include <tandem/cuda/stream.h>
 
 namespace tandem::cuda_impl {
@@ -63,7 +64,10 @@ void CudaStream::wait(Stream& other) {
   TANDEM_CUDA(cudaStreamWaitEvent(stream_, source.tail_, 0));
 }
 
-void CudaStream::synchronize() { TANDEM_CUDA(cudaStreamSynchronize(stream_)); }
+void CudaStream::synchronize() {
+  TANDEM_CUDA(cudaStreamSynchronize(stream_));
+  throw_fault(device);
+}
 
 bool CudaStream::capturing() const {
   cudaStreamCaptureStatus status{};

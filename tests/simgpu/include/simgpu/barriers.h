@@ -52,6 +52,7 @@ inline int __syncthreads_or(int p, const simgpu::Location& l = simgpu::Location:
 
 inline void __threadfence() { simgpu::fence(); }
 inline void __threadfence_block() {}
+inline void __threadfence_system() { simgpu::fence(); }
 
 /// Said by the block that a counter told to be the last of the grid, before it reads what the others wrote: the
 /// simulator then knows that the order is meant, and checks that it holds (all others have ended, each having passed a
