@@ -7,7 +7,7 @@
 namespace tandem {
 
 /// y = beta * y + x summed over the dimensions along which y's shape, aligned at the right, broadcasts to x's. Both
-/// dense, in any layouts, of one floating dtype. The same bits for any number of threads and any layouts.
+/// dense, in any layouts, of one floating dtype. On the CPU the same bits for any number of threads and any layouts.
 inline constinit TANDEM_API KernelSlot<void(Out y, const Tensor& x)> sum_to_forward{"sum_to_forward"};
 
 /// x summed down to `shape` (torch.Tensor.sum_to_size); x itself where it has that shape. Throws ShapeError where

@@ -1,5 +1,6 @@
 #include "tests/support/golden.h"
 #include "tests/support/op_case.h"
+#include "tests/support/test_device.h"
 
 #include <tandem/core/kernel.h>
 #include <tandem/core/parallel_for.h>
@@ -179,7 +180,7 @@ TEST_CASE("large reductions: many parts, few results and many") {
   }
 }
 
-TEST_CASE("the layouts of a large tensor sum to the same bits") {
+TEST_CASE("the layouts of a large tensor sum to the same bits" * cpu_only()) {
   Tensor x = random_tensor({8, 20, 30, 30}, {.dtype = Dtype::f32});
   Tensor last = random_tensor({8, 20, 30, 30}, {.dtype = Dtype::f32, .layout = Layout::channels_last});
   auto values = x.to_vector();
