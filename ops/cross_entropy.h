@@ -23,7 +23,8 @@ struct CrossEntropyRule {
 
 /// The loss of rows of logits [m,c] (row-major), into one value or (none) into m; target i64 [m], weight [c] or
 /// undefined. Where dx [m,c] is defined it takes the logits' gradient for an upstream gradient of 1.
-/// Throws Error for a target that is no class, before anything is written.
+/// Throws Error for a target that is no class, before anything is written; on CUDA such a row counts for nothing, and
+/// the error is thrown where the host next waits for the device.
 inline constinit TANDEM_API KernelSlot<void(Tensor& loss, Tensor& dx, const Tensor& x, const Tensor& target,
                                             const Tensor& weight, const CrossEntropyRule&)>
     cross_entropy_forward{"cross_entropy_forward"};

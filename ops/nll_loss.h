@@ -8,7 +8,7 @@ namespace tandem {
 
 /// The loss of rows of log-probabilities [m,c] (row-major), into one value or (none) into m; target i64 [m], weight [c]
 /// or undefined. `total` takes what a mean is divided by: f64 for f64, f32 for all other x. Throws Error for a target
-/// that is no class, before anything is written.
+/// that is no class, as cross_entropy_forward does.
 inline constinit TANDEM_API KernelSlot<void(Tensor& loss, Tensor& total, const Tensor& x, const Tensor& target,
                                             const Tensor& weight, Reduction, int64_t ignore_index)>
     nll_loss_forward{"nll_loss_forward"};
