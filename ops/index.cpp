@@ -3,6 +3,7 @@
 #include <tandem/core/record.h>
 #include <tandem/ops/index.h>
 #include <tandem/ops/index_values.h>
+#include <tandem/ops/slices.h>
 #include <tandem/ops/widen.h>
 
 #include <algorithm>
@@ -54,25 +55,7 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;
 
-// A dense tensor as [outer, size, inner] around one dimension, in the order in which its elements lie.
-struct Slices {
-  int64_t outer = 1, size = 1, inner = 1;
-  Slices(const Tensor& x, int dim) {
-    if (x.dim() == 0) return;
-    const std::array<int, 4> last{0, 2, 3, 1};
-    const bool channels_last = x.layout() == Layout::channels_last;
-    bool before = true;
-    for (int i = 0; i < x.dim(); ++i) {
-      const int d = channels_last ? last[size_t(i)] : i;
-      if (d == dim) {
-        size = x.size(d);
-        before = false;
-      } else {
-        (before ? outer : inner) *= x.size(d);
-      }
-    }
-  }
-};
+using detail::Slices;
 
 void index_select_forward_cpu(Tensor& y, const Tensor& x, int dim, const Tensor& index) {
   const Slices s(x, dim);

@@ -1,5 +1,6 @@
 /// Picking elements by number: whole slices (index_select) or single elements (gather). Gradients of elements picked
-/// more than once are added up in the order of the indices, whatever the number of threads.
+/// more than once are added up in the order of the indices, whatever the number of threads. An index out of range is an
+/// Error; on CUDA it picks zeros, and the error is thrown where the host next waits for the device.
 #pragma once
 #include <tandem/core/kernel.h>
 #include <tandem/core/node.h>
