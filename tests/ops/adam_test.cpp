@@ -58,7 +58,7 @@ Run run(const Case& c, Dtype dtype, const Tensor& value, const std::vector<Tenso
   for (auto& g : grads) {
     rows[0].leaf->window = g;
     rows[0].leaf->written = true;
-    adam_step(cpu(), rows, r.state, options);
+    adam_step(value.device(), rows, r.state, options);
     ++rows[0].step;
   }
   return r;
@@ -116,7 +116,7 @@ TEST_CASE("adam_step counts the rows of a run, and no row without gradient") {
   rows[2].leaf->written = false;
   AdamState state{zeros({48}), zeros({48}), {}, zeros({3}, {.dtype = Dtype::f64})};
   Tensor options = from_vector<double>({1, 0.9, 0.999, 0, 0, 0, 0, 0}, {1, kAdamOptions});
-  adam_step(cpu(), rows, state, options);
+  adam_step(options.device(), rows, state, options);
   CHECK(state.steps.to_vector<double>() == std::vector<double>{1, 1, 0});
   CHECK(params[1].to_vector()[15] == doctest::Approx(0));  // the first update is lr times the gradient's sign
   CHECK(params[2].to_vector()[0] == 1);

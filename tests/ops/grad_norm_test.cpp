@@ -14,7 +14,7 @@ namespace {
 
 double norm_of(const std::vector<Tensor>& grads, double p) {
   Tensor norm = full({}, NAN, {.dtype = Dtype::f64});
-  grad_norm(cpu(), norm, grads, p);
+  grad_norm(norm.device(), norm, grads, p);
   return norm.item<double>();
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("grad_norm finds NaN and infinity") {
 TEST_CASE("grad_scale scales down, never up, and lets NaN through") {
   auto scaled = [](std::vector<double> g, double norm, double max_norm) {
     Tensor t = from_vector(g, {int64_t(g.size())});
-    grad_scale(cpu(), std::vector{t}, tensor({norm}), max_norm);
+    grad_scale(t.device(), std::vector{t}, tensor({norm}), max_norm);
     return t.to_vector<double>();
   };
   CHECK(scaled({3, 4}, 5, 10) == std::vector<double>{3, 4});
@@ -76,14 +76,14 @@ TEST_CASE("grad_scale scales down, never up, and lets NaN through") {
 TEST_CASE("grad_scale and grad_clamp take every dtype") {
   for (Dtype t : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16}) {
     Tensor g = from_vector<double>({-4, 0.5, NAN, 4}, {4}).to(t);
-    grad_clamp(cpu(), std::vector{g}, 2);
+    grad_clamp(g.device(), std::vector{g}, 2);
     auto v = g.to_vector<double>();
     CHECK(v[0] == -2);
     CHECK(v[1] == 0.5);
     CHECK(std::isnan(v[2]));
     CHECK(v[3] == 2);
     Tensor h = full({3}, 8, {.dtype = t});
-    grad_scale(cpu(), std::vector{h}, tensor({4. - 1e-6}), 1);
+    grad_scale(h.device(), std::vector{h}, tensor({4. - 1e-6}), 1);
     CHECK(h.to_vector() == std::vector<float>{2, 2, 2});
   }
 }

@@ -42,9 +42,9 @@ std::vector<Tensor> two_steps(const Case& c, Dtype dtype, const Tensor& value, c
       {9, 9, 9, 9, 9, 9, c.lr, c.momentum, c.dampening, c.weight_decay, double(c.nesterov), double(c.maximize)},
       {2, kSgdOptions});
   std::vector<ParamRow> rows{{.leaf = l, .group = 1}};
-  sgd_step(cpu(), rows, buffer, options);
+  sgd_step(p.device(), rows, buffer, options);
   rows[0].step = 1;
-  sgd_step(cpu(), rows, buffer, options);
+  sgd_step(p.device(), rows, buffer, options);
   return {p, buffer};
 }
 
