@@ -3,7 +3,7 @@
 #include <tandem/core/copy.h>
 #include <tandem/core/enter.h>
 #include <tandem/core/parallel_for.h>
-#include <tandem/ops/augment.h>
+#include <tandem/ops/augment_placement.h>
 #include <tandem/ops/widen.h>
 
 #include <algorithm>
@@ -68,40 +68,7 @@ Tensor augment(const Tensor& images_in, const Tensor& rows_in, const AugmentKey&
 
 namespace {
 
-// What was drawn for one image.
-struct Placement {
-  int64_t dy = 0, dx = 0;  // of the output's origin in the unpadded image
-  bool flip = false;
-  int64_t hole_y = 0, hole_x = 0, hole = 0;
-};
-
-// [0, n), from 32 random bits.
-int64_t below(uint32_t bits, int64_t n) { return int64_t(uint64_t(bits) * uint64_t(n) >> 32); }
-
-Placement place(const AugmentOptions& o, const AugmentKey& key, int64_t sample, const Tensor& x, const Tensor& y) {
-  Placement p;
-  if (auto& c = o.crop) {
-    auto draws = augment_draws(key.seed, key.epoch, sample, c->draw);
-    p.dy = below(draws[0], x.size(2) + 2 * c->padding - c->height + 1) - c->padding;
-    p.dx = below(draws[1], x.size(3) + 2 * c->padding - c->width + 1) - c->padding;
-  }
-  if (auto& f = o.flip) p.flip = augment_draws(key.seed, key.epoch, sample, f->draw)[0] * 0x1p-32 < f->p;
-  if (auto& c = o.cutout) {
-    auto draws = augment_draws(key.seed, key.epoch, sample, c->draw);
-    p.hole = c->length;
-    p.hole_y = below(draws[0], y.size(2)) - c->length / 2;
-    p.hole_x = below(draws[1], y.size(3)) - c->length / 2;
-  }
-  return p;
-}
-
-// Index i of the padded image in the image itself, or -1 where the padding's value stands.
-int64_t unpad(int64_t i, int64_t n, PaddingMode mode) {
-  if (i >= 0 && i < n) return i;
-  if (mode == PaddingMode::constant) return -1;
-  if (mode == PaddingMode::edge) return std::clamp<int64_t>(i, 0, n - 1);
-  return i < 0 ? -i : 2 * (n - 1) - i;
-}
+using detail::Placement, detail::unpad;
 
 // Where the columns of an output row come from: [begin, end) from inside the image, `first` and on by `step`.
 struct Columns {
@@ -182,13 +149,14 @@ void write_images(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentK
                   const Value& value) {
   const ImageWriter<C, In, To, Value> writer(x, y, o, value);
   const In* from = x.ptr<In>();
+  const detail::Placer place(o, key.seed, x.size(2), x.size(3), y.size(2), y.size(3));
   const int64_t* row = rows ? rows.ptr<int64_t>() : nullptr;
   const int64_t* sample = key.samples ? key.samples.ptr<int64_t>() : nullptr;
   To* to = y.ptr<To>();
   const int64_t in_size = x.stride(0), out_size = y.stride(0);
   parallel_for(y.size(0), 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      writer.write(to + i * out_size, from + (row ? row[i] : i) * in_size, place(o, key, sample ? sample[i] : i, x, y));
+      writer.write(to + i * out_size, from + (row ? row[i] : i) * in_size, place(key.epoch, sample ? sample[i] : i));
   });
 }
 
