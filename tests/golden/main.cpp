@@ -21,9 +21,10 @@ using namespace tandem::golden;
 namespace {
 
 constexpr const char* kUsage =
-    "usage: tandem-golden [--f32 | --f64] [--filter TEXT] [--list] DIR...\n"
+    "usage: tandem-golden [--f32 | --f64] [--filter TEXT] [--device D] [--list] DIR...\n"
     "  --f32, --f64    in this precision only (otherwise in both)\n"
     "  --filter TEXT   only what has TEXT in its label, e.g. 'norm 3' or conv2d\n"
+    "  --device D      where the ops run: cpu (default), cuda:0\n"
     "  --list          print the labels, run nothing\n"
     "Exit code: 0 all pass, 1 something failed, 2 wrong usage.\n";
 
@@ -40,6 +41,8 @@ std::optional<Options> parse(int argc, char** argv) {
       o.list = true;
     else if (a == "--filter" && i + 1 < argc)
       o.filter = argv[++i];
+    else if (a == "--device" && i + 1 < argc)
+      o.device = parse_device(argv[++i]);
     else if (a.starts_with("-"))
       return {};
     else
@@ -82,7 +85,17 @@ void run_folder(const std::string& folder, const Options& options, Report& repor
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::optional<Options> options = parse(argc, argv);
+  std::optional<Options> options;
+  try {
+    options = parse(argc, argv);
+    if (options) {
+      require_device(options->device);
+      context().device = options->device;
+    }
+  } catch (const DeviceError& e) {
+    std::cerr << "tandem-golden: " << e.what() << '\n';
+    return 2;
+  }
   if (!options) {
     std::cerr << kUsage;
     return 2;

@@ -1,5 +1,6 @@
 /// What tandem-golden was asked for, what it found, and how it says so.
 #pragma once
+#include <tandem/core/device.h>
 #include <tandem/core/dtype.h>
 
 #include <iosfwd>
@@ -13,6 +14,7 @@ struct Options {
   std::vector<std::string> folders = {};
   std::vector<Dtype> dtypes{Dtype::f32, Dtype::f64};
   std::string filter = {};  // only what has this text in its label
+  Device device = cpu();    // where the ops run
   bool list = false;        // labels only, nothing is run
 
   bool wants(const std::string& label) const { return label.find(filter) != label.npos; }
