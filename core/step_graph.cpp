@@ -208,7 +208,8 @@ struct StepGraph::Impl {
   bool refresh(const RandomStep& random) {
     for (auto& [_, l] : capture->impl_->leaves)
       if (l.get()->written != l.before) return false;  // whether a gradient is added to or written over was decided
-    const std::array<int64_t, 2> counters{int64_t(random.step), int64_t(random.call)};
+    const uint64_t ahead = random.call - capture->impl_->random.call;
+    const std::array<int64_t, 2> counters{int64_t(random.step), int64_t(ahead)};
     for (auto& [_, t] : capture->impl_->counters)
       copy_bytes(t.raw(), t.device(), counters.data(), cpu(), sizeof counters);
     for (auto& f : capture->impl_->before)

@@ -104,7 +104,7 @@ void reduce_blocks(const Tensor& blocks, Map map, Store store) {
   const int64_t results = b.outer * b.inner;
   if (results == 0) return;
   On on(blocks);
-  const X* x = blocks.ptr<X>();
+  const X* x = b.n ? blocks.ptr<X>() : nullptr;  // of an empty view it may point anywhere
   ReducePlan p{b.outer, b.n, b.inner, 1, b.n, false};
   if (b.n <= (b.inner == 1 ? 8 : 32))
     return launch(on, grid_for(results), reduce_each<Op, X, Map, Store>, x, p, map, store);

@@ -161,15 +161,11 @@ void Optimizer::zero_grad() const {
   }
 }
 
-bool Optimizer::options_changed() {
+void Optimizer::refresh_options() {
   const auto n = size_t(description_.options);
   options_scratch_.resize(n * groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g) write_options(*groups_[g], options_scratch_.data() + g * n);
-  return options_ != options_scratch_;
-}
-
-void Optimizer::refresh_options() {
-  if (!options_changed()) return;
+  if (options_ == options_scratch_) return;
   options_ = options_scratch_;
   for (auto& t : tables_)
     copy_bytes(t.options.raw(), t.device, options_.data(), cpu(), options_.size() * sizeof(double));
@@ -205,9 +201,13 @@ void Optimizer::step() {
 // A captured step reads its options from device memory, where each replay finds them as they are by then. It has states
 // where they were needed at capture: an option that turns one on calls for another capture.
 void Optimizer::join(StepCapture& c) {
-  check<NeedsMemory>(!options_changed(), "[", description_.name, "] an option has changed since the step before");
   std::vector<bool> captured;
-  for (size_t k = 0; k < description_.state_names.size(); ++k) captured.push_back(any_needs_state(k));
+  for (size_t k = 0; k < description_.state_names.size(); ++k) {
+    captured.push_back(any_needs_state(k));
+    for (auto& t : tables_)
+      check<NeedsMemory>(!captured[k] || t.states[k].defined(), "[", description_.name, "] its ",
+                         description_.state_names[k], " is not there yet");
+  }
   c.before_replay([this, captured = std::move(captured)] {
     for (size_t k = 0; k < captured.size(); ++k)
       if (any_needs_state(k) != captured[k]) return false;

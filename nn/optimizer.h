@@ -103,7 +103,6 @@ class TANDEM_API Optimizer {
   void follow_parameters();
   void build_tables();
   void rebuild_tables();
-  bool options_changed();  // options_scratch_ is then what they are now
   void refresh_options();
   bool any_needs_state(size_t state) const;
   void join(StepCapture& capture);
