@@ -54,7 +54,9 @@ class StoreClient::Impl {
       return at_once.get_future();
     }
     send(to_frame(op, ++last_id_, body));
-    return pending_[last_id_].get_future();
+    Pending& p = pending_[last_id_];
+    p.op = op;
+    return p.reply.get_future();
   }
 
   void send(std::string frame) {
@@ -67,15 +69,23 @@ class StoreClient::Impl {
   void interrupt(int culprit, const std::string& why) {
     std::lock_guard lock(mutex_);
     if (!interrupted_) interrupted_ = {StoreReply::Kind::interrupted, why, culprit};
-    end_pending(*interrupted_);
+    end_pending(*interrupted_, false);
   }
 
   bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
-  void end_pending(const StoreReply& end) {
-    for (auto& [id, promise] : pending_) promise.set_value(end);
-    pending_.clear();
+  struct Pending {
+    StoreOp op{};
+    std::promise<StoreReply> reply = {};
+  };
+
+  void end_pending(const StoreReply& end, bool goodbyes = true) {
+    for (auto it = pending_.begin(); it != pending_.end();) {
+      const bool ends = goodbyes || it->second.op != StoreOp::goodbye;
+      if (ends) it->second.reply.set_value(end);
+      it = ends ? pending_.erase(it) : std::next(it);
+    }
   }
 
   void write() {
@@ -116,11 +126,11 @@ class StoreClient::Impl {
     const auto it = pending_.find(head_.id);
     if (it == pending_.end()) return;  // whoever asked has given up
     if (head_.op == StoreOp::ok)
-      it->second.set_value({StoreReply::Kind::value, body_});
+      it->second.reply.set_value({StoreReply::Kind::value, body_});
     else if (head_.op == StoreOp::refused)
-      it->second.set_value({StoreReply::Kind::refused, "[store] " + body_});
+      it->second.reply.set_value({StoreReply::Kind::refused, "[store] " + body_});
     else
-      it->second.set_value(
+      it->second.reply.set_value(
           {StoreReply::Kind::cut_off, "[store] an earlier attempt to form this group has not ended yet"});
     pending_.erase(it);
   }
@@ -154,7 +164,7 @@ class StoreClient::Impl {
   std::deque<std::string> outgoing_;
   // Shared with those who ask.
   std::mutex mutex_;
-  std::map<uint64_t, std::promise<StoreReply>> pending_;
+  std::map<uint64_t, Pending> pending_;
   uint64_t last_id_ = 0;
   std::optional<StoreReply> interrupted_, ended_;  // what all later requests come to
   std::thread thread_;

@@ -17,6 +17,9 @@ constexpr milliseconds kSilence{500};
 constexpr milliseconds kLate{200};
 // How long a question waits for the beats that were under way when it was asked.
 constexpr milliseconds kQuestionDelay{100};
+// Those who leave after a failure stay so long for others who have not left yet: mpirun and srun end all ranks once one
+// has exited, and each shall have said why it fails.
+constexpr milliseconds kLastWords{300};
 constexpr int64_t kLongestMs = int64_t{1000} * 3600 * 24 * 365;
 
 int64_t in_ms(Clock::duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }
@@ -189,12 +192,24 @@ void StoreGroup::goodbye(int rank, uint64_t id, FrameReader& body) {
   FrameWriter told;
   write(told.number(rank).text(reason), completed);
   m.left = true;
-  m.peer->send(StoreOp::ok, id);
+  m.goodbye = id;
+  m.stays_until = Clock::now() + (reason.empty() && !verdict_ ? milliseconds(0) : kLastWords);
   if (!complete_)
     verdict(rank, message("[rendezvous] rank ", rank, " (", m.where, ") left before all had joined",
                           reason.empty() ? "" : ": ", reason));
   else
     tell_all(StoreOp::left, told.body());
+  let_go(Clock::now());
+}
+
+void StoreGroup::let_go(Clock::time_point now) {
+  const bool all =
+      std::all_of(members_.begin(), members_.end(), [](auto& m) { return m.second.left || m.second.gone; });
+  for (auto& [rank, m] : members_)
+    if (m.goodbye && (all || now >= m.stays_until)) {
+      m.peer->send(StoreOp::ok, *m.goodbye);
+      m.goodbye.reset();
+    }
 }
 
 void StoreGroup::lost(const StorePeer* peer, const std::string& why) {
@@ -204,6 +219,7 @@ void StoreGroup::lost(const StorePeer* peer, const std::string& why) {
   if (!m || m->gone) return;
   if (m->left || verdict_) {
     m->gone = true;
+    let_go(Clock::now());
   } else if (!complete_) {
     m->lost = Clock::now();
     m->why_lost = why;
@@ -217,6 +233,7 @@ void StoreGroup::lost(const StorePeer* peer, const std::string& why) {
 
 void StoreGroup::tick(Clock::time_point now) {
   keys_.tick(now);
+  let_go(now);
   if (verdict_) return;
   if (complete_)
     tick_questions(now);

@@ -56,6 +56,8 @@ class TANDEM_API StoreGroup {
     std::optional<Clock::time_point> lost;  // before all had joined; it may come back
     std::string why_lost;
     bool left = false, gone = false;
+    std::optional<uint64_t> goodbye;        // to be answered
+    Clock::time_point stays_until;          // then, at the latest
     std::map<uint32_t, Progress> progress;  // by channel
     std::string doing;                      // what it was in last, in words
   };
@@ -79,6 +81,8 @@ class TANDEM_API StoreGroup {
   void question(int asker, FrameReader& body);
   void goodbye(int rank, uint64_t id, FrameReader& body);
   void verdict(int culprit, const std::string& why);
+  /// Answers the goodbyes that are due: one after a failure waits for the others'.
+  void let_go(Clock::time_point now);
   /// To all members, rank 0 last.
   void tell_all(StoreOp op, const std::string& body);
 

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -321,6 +322,36 @@ TEST_CASE("an exception that ends a rank's group is told to those who need it") 
     r.barrier();
   });
   CHECK(says(outcomes[0].what, "rank 1 has left the group: it was ended by an exception"));
+}
+
+TEST_CASE("who leaves after a failure stays until the others have said why they fail, or have had the time to") {
+  constexpr milliseconds kTime{300};
+  for (bool in_time : {true, false}) {
+    CAPTURE(in_time);
+    const int port = free_port();
+    std::atomic<bool> ready{false}, left{false}, other_left{false};
+    in_threads(2, [&](int r) {
+      Rank rank(at(port, r, 2));
+      rank.barrier();
+      if (r == 1) {
+        while (!ready) std::this_thread::sleep_for(milliseconds(1));
+        rank.membership->report(-1, "something is wrong");
+        const auto begin = Clock::now();
+        rank.membership->leave("");
+        const bool alone = !other_left;
+        left = true;
+        if (alone) CHECK(Clock::now() - begin >= kTime - milliseconds(20));
+        CHECK((in_time || alone));
+      } else {
+        ready = true;
+        std::this_thread::sleep_for(milliseconds(50));
+        for (const auto until = Clock::now() + kTimeout; !in_time && !left && Clock::now() < until;)
+          std::this_thread::sleep_for(milliseconds(1));
+        other_left = true;
+      }
+    });
+    CHECK(left);
+  }
 }
 
 TEST_CASE("rank 0 may leave first") {
