@@ -1,6 +1,7 @@
 #include <tandem/core/log.h>
 #include <tandem/parallel/join_group.h>
 #include <tandem/parallel/rendezvous_file.h>
+#include <tandem/parallel/store_group.h>
 #include <tandem/parallel/store_server.h>
 #include <tandem/parallel/token.h>
 
@@ -100,7 +101,7 @@ std::unique_ptr<StoreMembership> join_group(const Rendezvous& r, TransportFactor
   check_nodes(r, o.token, deadline);
   const std::string place = r.file.empty() ? message(r.host, ':', r.port) : r.file;
   GroupNumber number(message(place, " rank ", r.rank));
-  o.group = number.value();
+  o.group = group_number(r.restarts, number.value());
 
   if (r.rank == 0) {
     o.server = StoreServer::at(r.host, r.port, o.token);

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
+constexpr int kMostRanks = 1 << 20, kMostRestarts = 1 << 20;
 constexpr const char* kLoopback = "127.0.0.1";
 // Ports that derive from a job: below those that outgoing connections are given.
 constexpr uint32_t kFirstPort = 15000, kPorts = 15000;
@@ -229,6 +229,7 @@ Rendezvous parse_init_method(const std::string& init_method, int rank, int world
       r.host = environment("MASTER_ADDR").value_or(kLoopback);
     }
   }
+  r.restarts = Variables(environment, "tandem-run").number_or("TANDEM_RESTART_COUNT", 0, kMostRestarts, 0);
   check(r.rank < r.world_size, "[init_process_group] rank ", r.rank, " can't be in a world of ", r.world_size);
   return r;
 }

@@ -23,14 +23,15 @@ struct Rendezvous {
   int port = 0;
   std::string file;          // through which rank 0 tells its address
   int ranks_of_process = 1;  // neighbours, all of them threads of it
+  int restarts = 0;          // how often a launcher has started the ranks again
 };
 
 /// "env://" reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (with LOCAL_RANK and LOCAL_WORLD_SIZE, where they are
 /// set), else what mpirun or srun set; there the master is MASTER_ADDR or else rank 0's node, as SLURM gives it, and
 /// the port derives from the job and its step. "tcp://host:port" and "file:///path" want `rank` and `world_size`; port
 /// 0 takes a free one, for a world of one. A given `rank` or `world_size` (not -1) counts for more than the
-/// environment, whose LOCAL_ variables are of a world of the size that stands there, if any. Throws Error, naming the
-/// variable or argument that is missing or wrong.
+/// environment, whose LOCAL_ variables are of a world of the size that stands there, if any. TANDEM_RESTART_COUNT is
+/// read in any case. Throws Error, naming the variable or argument that is missing or wrong.
 TANDEM_API Rendezvous parse_init_method(const std::string& init_method, int rank, int world_size,
                                         const Environment& environment);
 

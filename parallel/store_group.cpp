@@ -26,6 +26,11 @@ int64_t in_ms(Clock::duration d) { return std::chrono::duration_cast<millisecond
 
 }  // namespace
 
+std::string name_of_group(int64_t group) {
+  const int restarts = restarts_of(group);
+  return message("group ", group - group_number(restarts, 0), restarts ? message(" of restart ", restarts) : "");
+}
+
 std::string JoinRequest::body() const {
   return FrameWriter()
       .number(group)
@@ -85,8 +90,8 @@ void StoreGroup::join(const std::shared_ptr<StorePeer>& peer, uint64_t id, const
   if (complete_) {
     const std::string by = taken == members_.end() ? "" : message(", rank ", r.rank, " being ", taken->second.where);
     peer->send(StoreOp::refused, id,
-               message("group ", number_, " at this address is complete", by, ": rank ", r.rank, " of ", r.world_size,
-                       " (", r.where, ") is not wanted"));
+               message(name_of_group(number_), " at this address is complete", by, ": rank ", r.rank, " of ",
+                       r.world_size, " (", r.where, ") is not wanted"));
     return;
   }
   if (verdict_) {
@@ -212,6 +217,11 @@ void StoreGroup::let_go(Clock::time_point now) {
     }
 }
 
+void StoreGroup::outdated(const JoinRequest& by) {
+  verdict(by.rank, message("[rendezvous] rank ", by.rank, " (", by.where, ") has been started again, and belongs to ",
+                           name_of_group(by.group), "; this is ", name_of_group(number_)));
+}
+
 void StoreGroup::lost(const StorePeer* peer, const std::string& why) {
   keys_.forget(peer);
   int rank = -1;
@@ -254,7 +264,7 @@ void StoreGroup::tick_rendezvous(Clock::time_point now) {
   if (now >= first->second.deadline)
     return verdict(absent[0],
                    message("[rendezvous] ", list_ranks(absent), " of ", world_size_,
-                           " did not come by the deadline of rank ", first->first, " (group ", number_, ")"));
+                           " did not come by the deadline of rank ", first->first, " (", name_of_group(number_), ")"));
   if (next_roll_call_ && now >= *next_roll_call_) {
     next_roll_call_ = now + kRollCall;
     tell_all(StoreOp::roll_call, FrameWriter().text(message(list_ranks(absent), " of ", world_size_)).body());

@@ -9,6 +9,13 @@
 
 namespace tandem {
 
+/// A group's number at its address: how many its ranks have formed there since they were started, and how often they
+/// have been started again.
+inline int64_t group_number(int restarts, int64_t formed) { return int64_t(restarts) << 32 | formed; }
+inline int restarts_of(int64_t group) { return int(group >> 32); }
+/// "group 3", "group 3 of restart 1"
+std::string name_of_group(int64_t group);
+
 /// What a member says of itself as it joins.
 struct JoinRequest {
   int64_t group = 0;
@@ -37,6 +44,8 @@ class TANDEM_API StoreGroup {
   /// This connection has ended.
   void lost(const StorePeer* peer, const std::string& why);
   void tick(Clock::time_point now);
+  /// The ranks have been started again, as one that has come says: this group has no future.
+  void outdated(const JoinRequest& by);
   /// The store itself stood still: the members' silence was its own.
   void forgive_silence(Clock::time_point now);
 

@@ -152,6 +152,7 @@ class StoreServer::Impl {
   StoreKeys keys_;                      // of clients that belong to no group
   std::map<int64_t, StoreGroup> groups_;
   std::set<int64_t> ended_groups_;
+  int restarts_ = 0;  // of those who have joined
   std::vector<Finishing> finishing_;
   std::thread thread_;
 };
@@ -303,8 +304,16 @@ void StoreServer::Impl::handle(const ConnectionPtr& c, const FrameHead& head, co
 
 void StoreServer::Impl::join(const ConnectionPtr& c, uint64_t id, FrameReader& body) {
   const JoinRequest request = JoinRequest::read(body);
+  const int restarts = restarts_of(request.group);
+  if (restarts < restarts_)
+    return c->send(StoreOp::refused, id,
+                   message("rank ", request.rank, " (", request.where, ") belongs to ", name_of_group(request.group),
+                           ", and the ranks have been started again since: this is restart ", restarts_));
+  if (restarts > restarts_)
+    for (auto& [number, g] : groups_) g.outdated(request);
+  restarts_ = restarts;
   if (ended_groups_.contains(request.group))
-    return c->send(StoreOp::refused, id, message("group ", request.group, " at this address has ended"));
+    return c->send(StoreOp::refused, id, message(name_of_group(request.group), " at this address has ended"));
   c->group = request.group;
   groups_.try_emplace(request.group, request.group).first->second.join(c, id, request);
 }

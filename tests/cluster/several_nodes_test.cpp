@@ -77,6 +77,28 @@ TEST_CASE("tandem-run on two nodes: a rank that is killed is named by all others
   }
 }
 
+TEST_CASE("tandem-run on two nodes: after a kill the ranks of both are started again, and meet") {
+  const Network network(2);
+  Variable token("TANDEM_TOKEN", "a secret of the job");
+  TemporaryFolder tmp;
+  auto saving = [&](const std::string& folder) {
+    return training(tmp / folder,
+                    {"--parallel", "ddp", "--net", "small", "--epochs", "8", "--save-every", "5", "--resume", "auto"});
+  };
+  Launchers straight(network, 1, saving("straight"));
+  REQUIRE(straight.code(1) == 0);
+  REQUIRE(straight.code(2) == 0);
+  Launchers run(network, 1, saving("run"), {"--max-restarts", "3"});
+  kill_rank(tmp / "run", "RANK=1");
+  const int codes[] = {run.code(1), run.code(2)};
+  INFO(run.output());
+  CHECK(codes[0] == 0);
+  CHECK(codes[1] == 0);
+  CHECK(count(run.output(), "starting again, 1 of 3 restarts") == 2);
+  CHECK(says(run.output(), "resumed from "));
+  CHECK(last_checkpoint(tmp / "run") == last_checkpoint(tmp / "straight"));
+}
+
 TEST_CASE("tandem-run on two nodes: without the token, none starts") {
   const Network network(2);
   Launchers run(network, 1, ours("toy_distributed"));

@@ -94,14 +94,26 @@ Finished finished(const std::vector<std::string>& words) {
   return run_program(words[0], {words.begin() + 1, words.end()});
 }
 
-void check_kill(const std::string& folder, int ranks, int victim, const std::string& variable,
-                const std::function<std::string(int)>& errors_of) {
+void kill_rank(const std::string& folder, const std::string& variable) {
+  constexpr size_t kUnderWay = 8;  // steps
   const auto patience = Clock::now() + 60s;
-  while (losses(folder).size() < 3 && Clock::now() < patience) std::this_thread::sleep_for(5ms);
-  REQUIRE(losses(folder).size() >= 3);
-  const pid_t pid = find_process(folder, message(variable, '=', victim));
+  while (losses(folder).size() < kUnderWay && Clock::now() < patience) std::this_thread::sleep_for(5ms);
+  REQUIRE(losses(folder).size() >= kUnderWay);
+  const pid_t pid = find_process(folder, variable);
   REQUIRE(pid > 0);
   REQUIRE(::kill(pid, SIGKILL) == 0);
+}
+
+std::string last_checkpoint(const std::string& folder) {
+  std::string last;
+  for (auto& e : std::filesystem::directory_iterator(folder))
+    if (e.path().filename().string().starts_with("step-")) last = std::max(last, e.path().string());
+  return read_text(last);
+}
+
+void check_kill(const std::string& folder, int ranks, int victim, const std::string& variable,
+                const std::function<std::string(int)>& errors_of) {
+  kill_rank(folder, message(variable, '=', victim));
   const auto killed = Clock::now();
 
   std::map<int, int64_t> after_ms;  // of each rank, its message

@@ -24,9 +24,13 @@ std::vector<std::string> toy_losses(const std::string& output);
 Program started(const std::vector<std::string>& words);
 Finished finished(const std::vector<std::string>& words);
 
-/// Kills a rank of a training that runs into that folder without an end, once it is under way, and checks that every
-/// other rank's errors name it. `variable` is what the launcher tells a rank its number by, `errors_of` what a rank has
-/// written to stderr.
+/// Kills a rank of a training that runs into that folder, once it is under way: the process that a launcher has given
+/// this variable ("RANK=1").
+void kill_rank(const std::string& folder, const std::string& variable);
+/// The bytes of the last checkpoint there.
+std::string last_checkpoint(const std::string& folder);
+/// Kills a rank of a training that runs into that folder without an end, and checks that every other rank's errors name
+/// it. `variable` is what the launcher tells a rank its number by, `errors_of` what a rank has written to stderr.
 void check_kill(const std::string& folder, int ranks, int victim, const std::string& variable,
                 const std::function<std::string(int)>& errors_of);
 

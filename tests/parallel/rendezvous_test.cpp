@@ -1,6 +1,7 @@
 // Init methods: what launchers and cluster engines set, what is missing or wrong, and the file that rank 0 writes.
 #include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/error.h>
 #include <tandem/parallel/join_group.h>
@@ -156,6 +157,21 @@ TEST_CASE("env:// names the variable that is missing or wrong") {
   // A batch script has SLURM_PROCID too, but is no step.
   CHECK(error_of("env://", -1, -1, {{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "1"}}).find("RANK is not set") !=
         std::string::npos);
+}
+
+TEST_CASE("how often the ranks have been started again is known, however they meet") {
+  auto with = [](const std::string& restarts) {
+    return Variables{{"RANK", "0"},
+                     {"WORLD_SIZE", "1"},
+                     {"MASTER_ADDR", "a"},
+                     {"MASTER_PORT", "1"},
+                     {"TANDEM_RESTART_COUNT", restarts}};
+  };
+  CHECK(from_env(with("0")).restarts == 0);
+  CHECK(from_env(with("2")).restarts == 2);
+  CHECK(parse_init_method("tcp://127.0.0.1:1", 0, 1, environment(with("2"))).restarts == 2);
+  CHECK(parse_init_method("tcp://127.0.0.1:1", 0, 1, environment({})).restarts == 0);
+  CHECK(says(error_of("env://", -1, -1, with("-1")), "TANDEM_RESTART_COUNT is '-1'"));
 }
 
 TEST_CASE("env:// of srun") {

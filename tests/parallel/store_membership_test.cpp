@@ -290,6 +290,48 @@ TEST_CASE("after all have joined a newcomer alone is refused") {
   for (auto& o : outcomes) CHECK(o.what == "");
 }
 
+TEST_CASE("ranks that were started again don't meet those of before, whoever comes first") {
+  auto started_again = [](Rendezvous r, int restarts) {
+    r.restarts = restarts;
+    return r;
+  };
+  const int port = free_port();
+  const auto outcomes = in_threads(4, [&](int i) {
+    if (i < 2) {  // the two of restart 1
+      Rank rank(started_again(at(port, i, 2), 1));
+      rank.barrier();
+      if (i == 0) std::this_thread::sleep_for(milliseconds(700));  // there while the others come
+      rank.barrier();
+    } else {
+      std::this_thread::sleep_for(milliseconds(i == 2 ? 200 : 400));
+      Rank rank(started_again(at(port, 1, 2), i == 2 ? 0 : 2), kTimeout, milliseconds(1500));
+    }
+  });
+  // One of before is refused alone. One of the next start ends this one, and waits for its like.
+  CHECK(says(outcomes[2].what, "and the ranks have been started again since: this is restart 1"));
+  for (int i : {0, 1}) {
+    INFO(outcomes[size_t(i)].what);
+    CHECK(says(outcomes[size_t(i)].what, "of restart 2; this is group 0 of restart 1"));
+    CHECK(outcomes[size_t(i)].culprit == 1);
+  }
+  INFO(outcomes[3].what);
+  CHECK(says(outcomes[3].what, "rank 1: rank 0's store"));
+}
+
+TEST_CASE("ranks of the next start meet where the store of the one before is still there") {
+  const int port = free_port();
+  const auto outcomes = in_threads(3, [&](int i) {
+    Rendezvous r = at(port, i == 1 ? 1 : 0, 2);
+    r.restarts = i == 0 ? 0 : 1;
+    if (i == 2) std::this_thread::sleep_for(milliseconds(1500));  // the new rank 0 comes last
+    if (i == 1) std::this_thread::sleep_for(milliseconds(100));
+    Rank rank(r);
+    rank.barrier();
+  });
+  CHECK(says(outcomes[0].what, "belongs to group 0 of restart 1; this is group 0"));
+  for (int i : {1, 2}) CHECK(outcomes[size_t(i)].what == "");
+}
+
 TEST_CASE("a rank that leaves is missed only where it is needed") {
   const int port = free_port();
   const auto outcomes = in_threads(3, [&](int rank) {
