@@ -47,6 +47,9 @@ struct Context {
   bool retain_graph = false;  // of the backward now running
   bool detect_anomaly = false;
   bool deterministic = false;
+  bool tf32_matmul = false;          // see allow_tf32_matmul
+  bool tf32_convolution = false;     // see allow_tf32_convolution
+  bool benchmark = false;            // see benchmark_convolutions
   Device device;                     // where new tensors go
   Stream* stream[kMaxDevices] = {};  // of cuda:i; null means the device's own
   int threads = 0;                   // 0: what the process has
@@ -94,5 +97,15 @@ inline Device current_device() { return context().device; }
 /// Asks for kernels whose results are the same bits in every run (torch.use_deterministic_algorithms). All CPU kernels
 /// are; of a device whose fast kernels are not, others are chosen. Per thread, carried with tasks.
 inline void use_deterministic_algorithms(bool on) { context().deterministic = on; }
+
+/// Lets matrix products of f32 round their operands to TF32 (10 bits of mantissa), several times faster on GPUs that
+/// have it (torch.backends.cuda.matmul.allow_tf32). Off by default: f32 is f32. Per thread, carried with tasks.
+inline void allow_tf32_matmul(bool on) { context().tf32_matmul = on; }
+/// The same for convolutions (torch.backends.cudnn.allow_tf32, which PyTorch has on by default; here it is off).
+inline void allow_tf32_convolution(bool on) { context().tf32_convolution = on; }
+
+/// A GPU's convolution algorithms are chosen by timing them when sizes are first met, which takes a while, instead of
+/// by the library's rules (torch.backends.cudnn.benchmark). Off by default. Per thread, carried with tasks.
+inline void benchmark_convolutions(bool on) { context().benchmark = on; }
 
 }  // namespace tandem

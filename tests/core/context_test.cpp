@@ -94,3 +94,21 @@ TEST_CASE("guards nest, and put back what was") {
   CHECK(context().deterministic);
   use_deterministic_algorithms(false);
 }
+
+TEST_CASE("what a GPU may do for speed is off, belongs to the thread and is carried with its context") {
+  CHECK_FALSE(context().tf32_matmul);
+  CHECK_FALSE(context().tf32_convolution);
+  CHECK_FALSE(context().benchmark);
+  ContextGuard restore(context());
+  allow_tf32_matmul(true);
+  allow_tf32_convolution(true);
+  benchmark_convolutions(true);
+  bool alone = true, carried = false;
+  std::thread([&, posted = context()] {
+    alone = context().tf32_matmul || context().tf32_convolution || context().benchmark;
+    ContextGuard task(posted);
+    carried = context().tf32_matmul && context().tf32_convolution && context().benchmark;
+  }).join();
+  CHECK_FALSE(alone);
+  CHECK(carried);
+}

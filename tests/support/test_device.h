@@ -21,5 +21,6 @@ inline Device test_device() {
 inline bool on_cpu() { return test_device().is_cpu(); }
 
 inline doctest::skip cpu_only() { return doctest::skip(!on_cpu()); }
+inline doctest::skip cuda_only() { return doctest::skip(on_cpu()); }
 
 }  // namespace tandem::test
