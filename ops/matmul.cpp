@@ -4,6 +4,7 @@
 #include <tandem/core/record.h>
 #include <tandem/ops/gemm.h>
 #include <tandem/ops/matmul.h>
+#include <tandem/ops/product_batch.h>
 #include <tandem/ops/widen.h>
 
 #include <algorithm>
@@ -14,20 +15,9 @@ constexpr OpId kMatmul{"matmul"};
 
 namespace {
 
-struct Shape2 {
-  int64_t rows, cols, row_stride, col_stride;
-  explicit Shape2(const Tensor& t)
-      : rows(t.shape()[t.dim() - 2]),
-        cols(t.shape().back()),
-        row_stride(t.strides()[t.dim() - 2]),
-        col_stride(t.strides().back()) {}
-  bool by_rows() const { return (col_stride == 1 || cols == 1) && (row_stride >= cols || rows == 1); }
-  bool by_cols() const { return (row_stride == 1 || rows == 1) && (col_stride >= rows || cols == 1); }
-};
-
 // x where its matrices lie by rows or by columns, else a row-major copy.
 Tensor as_matrices(const Tensor& x) {
-  const Shape2 s(x);
+  const detail::Matrices s(x);
   return s.by_rows() || s.by_cols() ? x : as_layout(x, Layout::row_major);
 }
 
@@ -92,116 +82,69 @@ namespace {
 constexpr int64_t kBigProduct = 1 << 22;  // multiplications that are shared among threads by themselves
 constexpr int64_t kGrain = 1 << 16;       // multiplications worth a thread
 
-template <class T>
-detail::MatrixRef<T> matrix(const Tensor& t) {
-  const Shape2 s(t);
-  if (s.by_rows()) return {t.ptr<T>(), s.rows == 1 ? std::max<int64_t>(s.cols, 1) : s.row_stride};
-  return {t.ptr<T>(), s.cols == 1 ? std::max<int64_t>(s.rows, 1) : s.col_stride, true};
-}
-
-// A set of batch dimensions: how many products they span and where each one's matrices start.
-struct Batch {
-  int n = 0;
-  int64_t size[kMaxDims], a[kMaxDims], b[kMaxDims], c[kMaxDims];
-
-  void add(int64_t count, int64_t a_step, int64_t b_step, int64_t c_step) {
-    size[n] = count;
-    a[n] = a_step;
-    b[n] = b_step;
-    c[n] = c_step;
-    ++n;
-  }
-  int64_t count() const {
-    int64_t k = 1;
-    for (int i = 0; i < n; ++i) k *= size[i];
-    return k;
-  }
-  template <class T>
-  detail::Product<T> at(int64_t index, detail::Product<T> p) const {
-    for (int i = n; i--;) {
-      const int64_t k = index % size[i];
-      index /= size[i];
-      p.a.data += k * a[i];
-      p.b.data += k * b[i];
-      p.c += k * c[i];
-    }
-    return p;
-  }
-};
-
-// Products of whole batches: those of `kept` dimensions are results, those of `summed` ones add up.
+// The products of a batch, by ops/gemm.h.
 template <class T>
 struct BatchedProduct {
+  const detail::ProductBatch& batch;
   detail::Product<T> p;
-  Batch kept, summed;
 
-  BatchedProduct(const Out& c, const Tensor& a, const Tensor& b) {
-    const Shape2 ms(c.t), as(a);
-    p = {.m = ms.rows,
-         .n = ms.cols,
-         .k = as.cols,
-         .a = matrix<T>(a),
-         .b = matrix<T>(b),
-         .c = c.t.ptr<T>(),
-         .c_stride = std::max<int64_t>(ms.cols, 1),
-         .add = c.beta != 0,
-         .device = c.t.device()};
-    for (int i = c.t.dim() - 2; i--;) {  // inner dimensions first: they fold into the matrices
-      const int64_t an = a.shape()[i], bn = b.shape()[i], cn = c.t.shape()[i], size = an == 1 ? bn : an;
-      const int64_t a_step = an == 1 ? 0 : a.strides()[i], b_step = bn == 1 ? 0 : b.strides()[i];
-      const int64_t c_step = cn == 1 ? 0 : c.t.strides()[i];
-      if (size == 1) continue;
-      if (cn == size && !p.a.transposed && b_step == 0 && a_step == p.m * p.a.stride && c_step == p.m * p.c_stride)
-        p.m *= size;  // the matrices of a are one tall matrix
-      else if (cn == 1 && p.a.transposed && !p.b.transposed && a_step == p.k * p.a.stride && b_step == p.k * p.b.stride)
-        p.k *= size;  // the sum runs on over the next matrices
-      else
-        (cn == 1 ? summed : kept).add(size, a_step, b_step, c_step);
-    }
+  BatchedProduct(const detail::ProductBatch& of, const Out& c, const Tensor& a, const Tensor& b)
+      : batch(of),
+        p{.m = of.m,
+          .n = of.n,
+          .k = of.k,
+          .a = {a.ptr<T>(), of.a.stride, of.a.transposed},
+          .b = {b.ptr<T>(), of.b.stride, of.b.transposed},
+          .c = c.t.ptr<T>(),
+          .c_stride = of.c_stride,
+          .add = c.beta != 0,
+          .device = c.t.device()} {}
+
+  detail::Product<T> at(const detail::ProductBatch::Steps& from) const {
+    detail::Product<T> q = p;
+    q.a.data += from.a;
+    q.b.data += from.b;
+    q.c += from.c;
+    return q;
   }
 
   template <class Gemm>
-  void sum_into(const detail::Product<T>& first, Gemm&& gemm) const {
-    const int64_t terms = summed.count();
+  void result(int64_t index, Gemm&& gemm) const {
+    const auto first = batch.kept.at(index);
+    const int64_t terms = batch.summed.count();
     if (terms == 0) {
-      detail::Product<T> nothing = first;
+      detail::Product<T> nothing = at(first);
       nothing.k = 0;
       gemm(nothing);
     }
     for (int64_t i = 0; i < terms; ++i) {
-      detail::Product<T> q = summed.at(i, first);
+      detail::Product<T> q = at(first + batch.summed.at(i));
       q.add |= i > 0;
       gemm(q);
     }
   }
 
   void run() const {
-    const int64_t results = kept.count(), work = p.m * p.n * p.k;
+    const int64_t results = batch.kept.count(), work = p.m * p.n * p.k;
     if (results == 1 || work >= kBigProduct) {
-      for (int64_t i = 0; i < results; ++i) sum_into(kept.at(i, p), detail::gemm<T>);
+      for (int64_t i = 0; i < results; ++i) result(i, detail::gemm<T>);
       return;
     }
-    const int64_t each = std::max<int64_t>(1, work * summed.count());
+    const int64_t each = std::max<int64_t>(1, work * batch.summed.count());
     parallel_for(results, std::max<int64_t>(1, kGrain / each), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) sum_into(kept.at(i, p), detail::gemm_serial<T>);
+      for (int64_t i = begin; i < end; ++i) result(i, detail::gemm_serial<T>);
     });
   }
 };
 
-Tensor transposed(const Tensor& t) {
-  Dims shape = t.shape(), strides = t.strides();
-  std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
-  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
-  return t.alias(shape, strides, t.impl()->offset);
-}
-
 void multiply(const Out& c, const Tensor& a, const Tensor& b) {
-  dispatch_real("matmul", c.t.dtype(), [&](auto t) { BatchedProduct<decltype(t)>(c, a, b).run(); });
+  const detail::ProductBatch batch(c.t, a, b);
+  dispatch_real("matmul", c.t.dtype(), [&](auto t) { BatchedProduct<decltype(t)>(batch, c, a, b).run(); });
 }
 
 void matmul_forward_cpu(Tensor& y, const Tensor& a, const Tensor& b) { multiply({y, 0}, a, b); }
-void matmul_backward_a_cpu(Out ga, const Tensor& gy, const Tensor& b) { multiply(ga, gy, transposed(b)); }
-void matmul_backward_b_cpu(Out gb, const Tensor& gy, const Tensor& a) { multiply(gb, transposed(a), gy); }
+void matmul_backward_a_cpu(Out ga, const Tensor& gy, const Tensor& b) { multiply(ga, gy, detail::transposed(b)); }
+void matmul_backward_b_cpu(Out gb, const Tensor& gy, const Tensor& a) { multiply(gb, detail::transposed(a), gy); }
 
 TANDEM_CPU_KERNEL(matmul_forward, matmul_forward_cpu);
 TANDEM_CPU_KERNEL(matmul_backward_a, matmul_backward_a_cpu);
