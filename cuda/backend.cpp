@@ -103,7 +103,7 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-On::On(Device d) : stream_(static_cast<cudaStream_t>(current_stream(d).native())) {
+On::On(Device d) : device_(d), stream_(static_cast<cudaStream_t>(current_stream(d).native())) {
   int now = 0;
   TANDEM_CUDA(cudaGetDevice(&now));
   if (now != d.index) {

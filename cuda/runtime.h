@@ -19,9 +19,11 @@ class On {
   On& operator=(const On&) = delete;
 
   operator cudaStream_t() const { return stream_; }
+  Device device() const { return device_; }
   bool capturing() const;  // a step graph records what is queued here
 
  private:
+  Device device_;
   int before_ = -1;  // -1: it was this device already
   cudaStream_t stream_;
 };

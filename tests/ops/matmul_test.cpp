@@ -1,7 +1,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/op_case.h"
+#include "tests/support/test_device.h"
 
 #include <tandem/core/autograd.h>
+#include <tandem/core/copy.h>
 #include <tandem/core/parallel_for.h>
 #include <tandem/ops/matmul.h>
 
@@ -117,7 +119,7 @@ TEST_CASE("matmul reads transposed operands as they lie") {
             .library = true});
 }
 
-TEST_CASE("matmul in f64 gives the same bits for any number of threads") {
+TEST_CASE("matmul in f64 gives the same bits for any number of threads" * cpu_only()) {
   auto run = [](Dims as, Dims bs, int threads) {
     Tensor a = full(as, 0.1, {.dtype = Dtype::f64, .requires_grad = true});
     Tensor b = full(bs, 0.3, {.dtype = Dtype::f64, .requires_grad = true});
@@ -134,6 +136,31 @@ TEST_CASE("matmul in f64 gives the same bits for any number of threads") {
     auto one = run(as, bs, 1), three = run(as, bs, 3);
     for (size_t i = 0; i < one.size(); ++i) CHECK(same_bits(one[i], three[i]));
   }
+}
+
+TEST_CASE("matmul rounds f32 to TF32 where that is allowed" * cuda_only()) {
+  Tensor a = full({32, 32}, 1 + 1.0 / 4096), b = ones({32, 32});
+  CHECK(matmul(a, b).to_vector()[0] == 32 + 32.f / 4096);
+  ContextGuard restore(context());
+  allow_tf32_matmul(true);
+  CHECK(matmul(a, b).to_vector()[0] == 32);
+}
+
+TEST_CASE("matmul in half precision rounds a gradient once, however many products add up to it") {
+  // bf16 counts no further than 256 in steps of one.
+  Tensor a = ones({300, 1, 3}, {.dtype = Dtype::bf16}), b = ones({1, 2}, {.dtype = Dtype::bf16, .requires_grad = true});
+  Tensor y = matmul(a.transpose(1, 2), b);
+  y.backward(full(y.shape(), 1.0 / 3, {.dtype = Dtype::bf16}));
+  const double third = full({}, 1.0 / 3, {.dtype = Dtype::bf16}).item<double>();
+  CHECK(b.grad().to_vector()[0] == full({}, 900 * third, {.dtype = Dtype::bf16}).item());
+}
+
+TEST_CASE("matmul of operands that start anywhere and have rows with gaps") {
+  Tensor a = random_tensor({9, 11}), b = random_tensor({13, 9});
+  auto product = [&](Dtype t) {
+    return matmul(copy_of(a, {.dtype = t}).narrow(1, 1, 7), copy_of(b, {.dtype = t}).narrow(0, 3, 7).narrow(1, 2, 5));
+  };
+  for (Dtype t : {Dtype::f32, Dtype::f16}) CHECK(max_difference(product(t), product(Dtype::f64)) < 1e-2);
 }
 
 TEST_CASE("matmul over an empty sum is 0") {
