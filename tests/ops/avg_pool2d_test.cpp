@@ -92,6 +92,7 @@ void check_adaptive(Dims in, Pair output) {
 TEST_CASE("avg_pool2d") {
   check_pool("2x2", {2, 3, 8, 6}, {2, 3, 4, 3}, 2, {});
   check_pool("2x2 of many channels", {2, 70, 4, 4}, {2, 70, 2, 2}, 2, {});
+  check_pool("3x3 of eight channels", {2, 8, 5, 6}, {2, 8, 3, 3}, 3, {.stride = 2, .padding = 1});
   check_pool("2x2 of odd sizes", {1, 2, 5, 7}, {1, 2, 2, 3}, 2, {});
   check_pool("2x2 of odd sizes, ceil", {1, 2, 5, 7}, {1, 2, 3, 4}, 2, {.ceil_mode = true});
   check_pool("3x3 with stride 2, padding 1", {1, 2, 7, 9}, {1, 2, 4, 5}, 3, {.stride = 2, .padding = 1});

@@ -68,6 +68,8 @@ void check_pool(const std::string& name, Dims in, Dims out, Pair kernel, MaxPool
 TEST_CASE("max_pool2d") {
   check_pool("2x2", {2, 3, 8, 6}, {2, 3, 4, 3}, 2, {});
   check_pool("2x2 of many channels", {2, 37, 4, 4}, {2, 37, 2, 2}, 2, {});
+  check_pool("2x2 of eight channels", {2, 8, 4, 6}, {2, 8, 2, 3}, 2, {});
+  check_pool("3x3 of eight channels", {2, 8, 5, 6}, {2, 8, 3, 3}, 3, {.stride = 2, .padding = 1});
   check_pool("2x2 of odd sizes", {2, 3, 5, 7}, {2, 3, 2, 3}, 2, {});
   check_pool("2x2 of odd sizes, ceil", {2, 3, 5, 7}, {2, 3, 3, 4}, 2, {.ceil_mode = true});
   check_pool("2x2 with stride 1", {1, 2, 4, 5}, {1, 2, 3, 4}, 2, {.stride = 1});
@@ -87,11 +89,15 @@ TEST_CASE("max_pool2d") {
 }
 
 TEST_CASE("max_pool2d in half precision picks among the rounded values") {
-  Tensor x = random_tensor({2, 3, 6, 6}, {.dtype = Dtype::bf16});
-  Tensor y = max_pool2d(x, 2);
-  CHECK(y.dtype() == Dtype::bf16);
-  Tensor wide = from_vector(x.to_vector<double>(), x.shape());
-  CHECK(max_difference(y, max_pool2d(wide, 2)) == 0);
+  for (int64_t channels : {3, 16}) {
+    Tensor x = random_tensor({2, channels, 6, 6}, {.dtype = Dtype::bf16});
+    Tensor wide = from_vector(x.to_vector<double>(), x.shape());
+    for (Pair kernel : {2, 3}) {
+      Tensor y = max_pool2d(x, kernel);
+      CHECK(y.dtype() == Dtype::bf16);
+      CHECK(max_difference(y, max_pool2d(wide, kernel)) == 0);
+    }
+  }
 }
 
 TEST_CASE("max_pool2d of one image") {
