@@ -48,7 +48,8 @@ Values plain_batch_norm(const Dims& shape, const std::vector<Values>& in, bool t
   return y;
 }
 
-const std::vector<Dims> kShapes = {{6, 3}, {4, 5, 3, 7}, {5, 3, 4}, {2, 3, 2, 2, 3}, {2, 1, 3, 3}, {2, 33, 1, 1}};
+const std::vector<Dims> kShapes = {{6, 3},       {4, 5, 3, 7},  {5, 3, 4},   {2, 3, 2, 2, 3},
+                                   {2, 1, 3, 3}, {2, 33, 1, 1}, {2, 8, 3, 2}};
 
 }  // namespace
 
@@ -77,6 +78,31 @@ TEST_CASE("batch_norm with running statistics") {
                   },
               .reference = [&](auto& in) { return plain_batch_norm(shape, in, false); },
               .half_tolerance = 5e-2});
+}
+
+TEST_CASE("batch_norm of many rows") {
+  const Dims shape{9, 16, 20, 15};
+  Tensor x = random_tensor(shape), gy = random_tensor(shape), w = random_tensor({16}), b = random_tensor({16});
+  auto run = [&](Dtype t) {
+    const Dtype parameters = is_half(t) ? Dtype::f32 : t;
+    auto leaf = [](const Tensor& v, Dtype type) {
+      return copy_of(v, {.dtype = type, .layout = v.layout(), .requires_grad = true});
+    };
+    Tensor in = leaf(x, t), weight = leaf(w, parameters), bias = leaf(b, parameters);
+    Tensor mean = zeros({16}, {.dtype = parameters}), var = ones({16}, {.dtype = parameters});
+    Tensor y = batch_norm(in, weight, bias, mean, var, {.training = true, .eps = kEps});
+    y.backward(copy_of(gy, {.dtype = t}));
+    return std::vector<Tensor>{y, in.grad(), weight.grad(), bias.grad(), mean, var};
+  };
+  const auto want = run(Dtype::f64), f32 = run(Dtype::f32), f16 = run(Dtype::f16);
+  Tensor plain = from_vector(
+      plain_batch_norm(shape, {x.to_vector<double>(), w.to_vector<double>(), b.to_vector<double>()}, true), shape);
+  CHECK(max_difference(want[0], plain) < 1e-12);
+  for (size_t i = 0; i < want.size(); ++i) {
+    CAPTURE(i);
+    CHECK(max_difference(f32[i], want[i]) < (i == 2 || i == 3 ? 1e-3 : 1e-5));  // sums of 2700 values
+    CHECK(max_difference(f16[i], want[i]) < (i == 2 || i == 3 ? 0.2 : 1e-2));
+  }
 }
 
 TEST_CASE("batch_norm without weight or bias") {
@@ -128,6 +154,19 @@ TEST_CASE("batch_norm of f16 with f32 parameters") {
   CHECK(mean.to_vector()[0] != 0);
   y.backward(ones_like(y));
   CHECK(w.grad().dtype() == Dtype::f32);
+}
+
+TEST_CASE("batch_norm in half precision all through") {
+  Tensor x = random_tensor({4, 8, 2, 2}, {.dtype = Dtype::bf16}), stats[2], wide[2];
+  for (Dtype t : {Dtype::bf16, Dtype::f32}) {
+    Tensor mean = zeros({8}, {.dtype = t}), var = ones({8}, {.dtype = t}), w = ones({8}, {.dtype = t});
+    Tensor y = batch_norm(x, w, zeros({8}, {.dtype = t}), mean, var, {.training = true});
+    CHECK(mean.dtype() == t);
+    (t == Dtype::f32 ? wide : stats)[0] = mean;
+    (t == Dtype::f32 ? wide : stats)[1] = batch_norm(x, w, {}, mean, var);
+  }
+  CHECK(max_difference(stats[0], wide[0]) < 1e-3);
+  CHECK(max_difference(stats[1], wide[1]) < 2e-2);
 }
 
 TEST_CASE("batch_norm of an empty batch leaves running statistics alone") {
