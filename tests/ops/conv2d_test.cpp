@@ -1,5 +1,6 @@
 #include "tests/support/golden.h"
 #include "tests/support/op_case.h"
+#include "tests/support/test_device.h"
 
 #include <tandem/core/autograd.h>
 #include <tandem/core/copy.h>
@@ -53,6 +54,8 @@ std::vector<double> reference(const std::vector<std::vector<double>>& in, const 
 }
 
 void check_conv(const std::string& name, Dims x, Dims w, bool bias, Conv2dOptions o = {}) {
+  ContextGuard restore(context());
+  use_deterministic_algorithms(true);  // the same call is held against itself, bit by bit
   OpCase c{.name = name,
            .inputs = {{.shape = x}, {.shape = w}},
            .run = [=](auto& in) { return conv2d(in[0], in[1], bias ? in[2] : Tensor(), o); },
@@ -104,7 +107,7 @@ TEST_CASE("conv2d with few inputs and whole vectors of outputs") {
              {.stride = {2, 3}, .padding = {2, 1}, .dilation = {1, 2}});
 }
 
-TEST_CASE("conv2d's own kernels give the same bits for any layout and number of threads") {
+TEST_CASE("conv2d's own kernels give the same bits for any layout and number of threads" * cpu_only()) {
   Tensor x = random_tensor({19, 3, 9, 8}), w = random_tensor({32, 3, 3, 3});
   const Conv2dOptions o{.padding = 1};
   Gradients one = gradients(x, w, o, Dtype::f64, 1);
@@ -125,6 +128,8 @@ TEST_CASE("conv2d's own kernels give the same bits for any layout and number of 
 }
 
 TEST_CASE("conv2d gives the same bits in every run") {
+  ContextGuard restore(context());
+  use_deterministic_algorithms(true);
   Tensor x = random_tensor({4, 20, 9, 9}), w = random_tensor({24, 20, 3, 3});
   Gradients a = gradients(x, w, {.padding = 1}, Dtype::f32, 2), b = gradients(x, w, {.padding = 1}, Dtype::f32, 2);
   CHECK(same_bits(a.y, b.y));
@@ -137,9 +142,9 @@ TEST_CASE("conv2d takes no more memory once it has run") {
   Tensor x = random_tensor({8, 3, 32, 32}), w = random_tensor({32, 3, 3, 3});
   for (Dtype t : {Dtype::f32, Dtype::f64}) {
     gradients(x, w, {.padding = 1}, t, 2);
-    const size_t reserved = memory_reserved();
+    const size_t reserved = memory_reserved(test_device());
     for (int i = 0; i < 5; ++i) gradients(x, w, {.padding = 1}, t, 2);
-    CHECK(memory_reserved() == reserved);
+    CHECK(memory_reserved(test_device()) == reserved);
   }
 }
 
@@ -178,11 +183,55 @@ TEST_CASE("conv2d computes only the gradients that are wanted") {
 
 TEST_CASE("conv2d keeps f32's full precision") {
   // Terms that cancel, of which bf16 or tf32 would lose all that is left.
-  Tensor x = full({1, 64, 3, 3}, 1 + 1.0 / 4096), w = ones({64, 64, 3, 3});
-  for (int64_t i = 0; i < w.numel(); i += 2) w.data<float>()[i] = -1;
-  x.data<float>()[0] = 1;
+  std::vector<float> values(64 * 9, 1 + 1.f / 4096), weights(64 * 64 * 9, 1);
+  values[0] = 1;
+  for (size_t i = 0; i < weights.size(); i += 2) weights[i] = -1;
+  Tensor x = from_vector(values, {1, 64, 3, 3}), w = from_vector(weights, {64, 64, 3, 3});
+  CHECK(std::abs(conv2d(x, w).to_vector()[0] - 1.0 / 4096) < 1e-6);
+}
+
+TEST_CASE("conv2d rounds f32 to TF32 where that is allowed" * cuda_only()) {
+  ContextGuard restore(context());
+  allow_tf32_convolution(true);
+  Tensor x = full({1, 64, 3, 3}, 1 + 1.0 / 4096, {.requires_grad = true}), w = ones({64, 64, 3, 3});
   Tensor y = conv2d(x, w);
-  CHECK(std::abs(y.to_vector()[0] - 1.0 / 4096) < 1e-6);
+  CHECK(y.to_vector()[0] == 64 * 9);
+  y.backward(full(y.shape(), 1 + 1.0 / 4096));
+  CHECK(x.grad().to_vector()[0] == 64);
+}
+
+TEST_CASE("conv2d chosen by timing, or to be deterministic, computes the same") {
+  ContextGuard restore(context());
+  Tensor x = random_tensor({2, 5, 7, 6}), w = random_tensor({4, 5, 3, 3});
+  const Conv2dOptions o{.padding = 1, .dilation = 2};
+  for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::bf16}) {
+    benchmark_convolutions(false);
+    use_deterministic_algorithms(true);
+    Gradients a = gradients(x, w, o, t, 1);
+    use_deterministic_algorithms(false);
+    Gradients b = gradients(x, w, o, t, 1);
+    benchmark_convolutions(true);
+    Gradients c = gradients(x, w, o, t, 1);
+    const double near = t == Dtype::f64 ? 1e-12 : t == Dtype::f32 ? 1e-4 : 0.25;
+    for (auto& [one, other] : {std::pair(a, b), std::pair(b, c)}) {
+      CHECK(max_difference(one.y, other.y) < near);
+      CHECK(max_difference(one.x, other.x) < near);
+      CHECK(max_difference(one.w, other.w) < near);
+    }
+  }
+}
+
+TEST_CASE("conv2d of images that start at no multiple of 16 bytes") {
+  Tensor x = random_tensor({3, 1, 5, 3}), w = random_tensor({2, 1, 3, 3});
+  for (Dtype t : {Dtype::f32, Dtype::bf16}) {
+    Tensor all = copy_of(x, {.dtype = t, .layout = Layout::channels_last}), weight = copy_of(w, {.dtype = t});
+    all.set_requires_grad();
+    Tensor y = conv2d(all.narrow(0, 1, 2), weight), whole = conv2d(all.detach(), weight);
+    CHECK(max_difference(y, whole.narrow(0, 1, 2)) < 1e-2);
+    y.backward(ones(y.shape(), {.dtype = t}));
+    CHECK(all.grad().narrow(0, 0, 1).to_vector() == std::vector<float>(15, 0));
+    CHECK(all.grad().narrow(0, 1, 1).to_vector() == all.grad().narrow(0, 2, 1).to_vector());
+  }
 }
 
 TEST_CASE("conv2d says what does not fit") {
