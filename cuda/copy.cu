@@ -1,51 +1,18 @@
 // Copies: by bytes where both sides lie alike, else by strides (which know only the element's size) or by conversion
 // (of dense memory); what needs both goes through scratch. Between kinds of device only bytes move: strides, dtypes and
 // sums are the CUDA side's work where it can be, else the host's.
+#include <tandem/cuda/convert.h>
 #include <tandem/cuda/pointwise.h>
+#include <tandem/cuda/strided_copy.h>
+#include <tandem/ops/arithmetic.h>
 
 namespace tandem::cuda_impl {
 namespace {
 
-struct Strides {
-  int dims;
-  int64_t size[kMaxDims], x[kMaxDims], y[kMaxDims];
-};
-
-template <class T>
-__global__ void strided(T* y, const T* x, int64_t n, Strides s) {
-  for (int64_t i = first_index(); i < n; i += index_step()) {
-    int64_t rest = i, from = 0, to = 0;
-    for (int d = s.dims - 1; d >= 0; --d) {
-      const int64_t at = rest % s.size[d];
-      rest /= s.size[d];
-      from += at * s.x[d];
-      to += at * s.y[d];
-    }
-    y[to] = x[from];
-  }
-}
-
-template <class To, class From>
-struct Convert {
-  __device__ To operator()(Compute<From> v) const {
-    if constexpr (std::is_same_v<To, bool>)
-      return v != Compute<From>(0);
-    else if constexpr (std::is_same_v<To, f16> || std::is_same_v<To, bf16>)
-      return To(static_cast<float>(v));
-    else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<Compute<From>>)
-      return static_cast<To>(static_cast<int64_t>(v));
-    else
-      return static_cast<To>(v);
-  }
-};
-
 struct Sum {
-  template <class T>
-  __device__ T operator()(T a, T b) const {
-    if constexpr (std::is_same_v<T, bool>)
-      return a || b;
-    else
-      return T(a + b);
+  template <class C>
+  __device__ C operator()(C a, C b) const {
+    return detail::plus(a, b);
   }
 };
 
@@ -57,41 +24,6 @@ struct Constant {
 
 bool lie_alike(const Tensor& a, const Tensor& b) {
   return a.strides() == b.strides() && a.is_dense_in_any_layout() && b.is_dense_in_any_layout();
-}
-
-// Any strides, one dtype and device.
-void by_strides(const Tensor& y, const Tensor& x) {
-  On on(y);
-  Strides s{};
-  s.dims = x.dim();
-  for (int d = 0; d < s.dims; ++d) {
-    s.size[d] = x.size(d);
-    s.x[d] = x.strides()[d];
-    s.y[d] = y.strides()[d];
-  }
-  auto run = [&](auto t) {
-    using T = decltype(t);
-    launch(on, grid_for(x.numel()), strided<T>, static_cast<T*>(y.raw()), static_cast<const T*>(x.raw()), x.numel(), s);
-  };
-  switch (size_of(x.dtype())) {
-    case 8: return run(uint64_t{});
-    case 4: return run(uint32_t{});
-    case 2: return run(uint16_t{});
-    default: return run(uint8_t{});
-  }
-}
-
-// y = x of another dtype; both dense in one layout.
-void convert(const Tensor& y, const Tensor& x) {
-  On on(y);
-  dispatch_all(y.dtype(), [&](auto to) {
-    dispatch_all(x.dtype(), [&](auto from) {
-      using To = decltype(to);
-      using From = decltype(from);
-      pointwise(on, Convert<To, From>{}, false, x.numel(), static_cast<To*>(y.raw()),
-                static_cast<const From*>(x.raw()));
-    });
-  });
 }
 
 // y += x of the same dtype; both dense in one layout.
@@ -125,7 +57,7 @@ void copy(Out out, const Tensor& x) {
     if (!y.is_dense_in_any_layout()) {
       Tensor sum = as_dense(y);
       copy({sum, 1}, x);
-      return by_strides(y, sum);
+      return strided_copy(y, sum);
     }
     if (alike && same_type) return add(y, x);
     Tensor converted = scratch(y, y.dtype(), y.device(), y.layout());
@@ -134,36 +66,46 @@ void copy(Out out, const Tensor& x) {
   }
   if (alike && same_type)
     return copy_bytes(y.raw(), y.device(), x.raw(), x.device(), size_t(x.numel()) * size_of(x.dtype()));
-  if (same_type) return by_strides(y, x);
+  if (same_type) return strided_copy(y, x);
   if (alike) return convert(y, x);
   if (y.is_dense_in_any_layout()) {
     Tensor moved = scratch(y, x.dtype(), y.device(), y.layout());
-    by_strides(moved, x);
+    strided_copy(moved, x);
     return convert(y, moved);
   }
   const Tensor dense = as_dense(x);
   Tensor converted = scratch(dense, y.dtype(), y.device(), dense.layout());
   convert(converted, dense);
-  by_strides(y, converted);
+  strided_copy(y, converted);
+}
+
+// As bits: one kernel for each size of element.
+template <class T>
+auto bits_of(double v) {
+  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+    return T(float(v)).bits;
+  else if constexpr (sizeof(T) == 8)
+    return std::bit_cast<uint64_t>(detail::number<T>(v));
+  else if constexpr (sizeof(T) == 4)
+    return std::bit_cast<uint32_t>(detail::number<T>(v));
+  else
+    return std::bit_cast<uint8_t>(detail::number<T>(v));
 }
 
 void fill(Tensor& y, double v) {
   if (y.numel() == 0) return;
+  if (!y.is_dense_in_any_layout()) {
+    Tensor one = empty({}, {.dtype = y.dtype(), .device = y.device()});
+    fill(one, v);
+    Dims none = y.shape();
+    for (int d = 0; d < none.size(); ++d) none[d] = 0;
+    return strided_copy(y, one.alias(y.shape(), none, 0));
+  }
   On on(y);
   dispatch_all(y.dtype(), [&](auto t) {
-    using T = decltype(t);
-    T value;
-    if constexpr (std::is_same_v<T, bool>)
-      value = v != 0;
-    else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-      value = T(float(v));
-    else
-      value = static_cast<T>(v);
-    if (y.is_dense_in_any_layout())
-      return pointwise(on, Constant<T>{value}, false, y.numel(), static_cast<T*>(y.raw()));
-    Tensor dense = scratch(y, y.dtype(), y.device(), Layout::row_major);
-    pointwise(on, Constant<T>{value}, false, y.numel(), static_cast<T*>(dense.raw()));
-    by_strides(y, dense);
+    const auto bits = bits_of<decltype(t)>(v);
+    using T = std::remove_const_t<decltype(bits)>;
+    pointwise(on, Constant<T>{bits}, false, y.numel(), static_cast<T*>(y.raw()));
   });
 }
 

@@ -1,5 +1,6 @@
 #include <tandem/core/enter.h>
 #include <tandem/core/record.h>
+#include <tandem/ops/arithmetic.h>
 #include <tandem/ops/binary.h>
 #include <tandem/ops/binary_loop.h>
 #include <tandem/ops/broadcast.h>
@@ -170,38 +171,11 @@ using detail::binary_loop;
 using detail::binary_loop_into;
 using detail::Compute;
 using detail::dispatch_floating;
+using detail::number;
+using detail::plus;
+using detail::times;
 using detail::unary_loop;
 using detail::unary_loop_into;
-
-// Integers wrap around, as PyTorch's do: through unsigned, where that is defined.
-template <class C>
-C plus(C a, C b) {
-  if constexpr (std::is_same_v<C, bool>)
-    return a || b;
-  else if constexpr (std::is_integral_v<C>)
-    return C(std::make_unsigned_t<C>(a) + std::make_unsigned_t<C>(b));
-  else
-    return a + b;
-}
-template <class C>
-C times(C a, C b) {
-  if constexpr (std::is_same_v<C, bool>)
-    return a && b;
-  else if constexpr (std::is_integral_v<C>)
-    return C(uint64_t(a) * uint64_t(b));
-  else
-    return a * b;
-}
-// The number in the elements' compute type; a negative one wraps for u8.
-template <class C>
-C number(double v) {
-  if constexpr (std::is_same_v<C, bool>)
-    return v != 0;
-  else if constexpr (std::is_integral_v<C>)
-    return C(int64_t(v));
-  else
-    return C(v);
-}
 
 void add_cpu(Tensor& y, const Tensor& a, const Tensor& b, double alpha) {
   dispatch_all(y.dtype(), [&](auto t) {

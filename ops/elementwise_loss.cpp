@@ -3,11 +3,10 @@
 #include <tandem/core/parallel_for.h>
 #include <tandem/core/record.h>
 #include <tandem/ops/elementwise_loss.h>
+#include <tandem/ops/elementwise_loss_formulas.h>
 #include <tandem/ops/fold.h>
-#include <tandem/ops/vector_exp.h>
+#include <tandem/ops/vector_math.h>
 #include <tandem/ops/widen.h>
-
-#include <cmath>
 
 namespace tandem {
 namespace {
@@ -145,123 +144,46 @@ void scale_gradient(const Out& gx, const Tensor& gy, Reduction r, F f) {
   }
 }
 
-void mse_loss_forward_cpu(Tensor& loss, const Tensor& x, const Tensor& y, Reduction r) {
-  dispatch_real("mse_loss", x.dtype(), [&](auto t) {
+// p: what the loss is made with.
+template <template <class, class> class Loss, class... P>
+void forward(Tensor& loss, const Tensor& x, const Tensor& y, Reduction r, P... p) {
+  dispatch_real(context().op, x.dtype(), [&](auto t) {
     using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>();
-    reduce_loss<T>(loss, x.numel(), r, [p, q](int64_t i) {
-      T d = p[i] - q[i];
-      return d * d;
+    reduce_loss<T>(loss, x.numel(), r,
+                   [of = Loss<T, detail::VectorMath>(p...), a = x.ptr<T>(), b = y.ptr<T>()](int64_t i) {
+                     return of(T(a[i]), T(b[i]));
+                   });
+  });
+}
+
+template <template <class, class> class Loss, class... P>
+void backward(Out gx, const Tensor& gy, const Tensor& x, const Tensor& y, Reduction r, P... p) {
+  dispatch_real(context().op, x.dtype(), [&](auto t) {
+    using T = decltype(t);
+    scale_gradient<T>(gx, gy, r, [of = Loss<T, detail::VectorMath>(p...), a = x.ptr<T>(), b = y.ptr<T>()](int64_t i) {
+      return of.gradient(T(a[i]), T(b[i]));
     });
   });
 }
 
-void mse_loss_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, const Tensor& y, Reduction r) {
-  dispatch_real("mse_loss", x.dtype(), [&](auto t) {
+void backward_target(Out g_target, const Tensor& gy, const Tensor& x, Reduction r) {
+  dispatch_real(context().op, x.dtype(), [&](auto t) {
     using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>();
-    scale_gradient<T>(gx, gy, r, [p, q](int64_t i) { return T(2) * (p[i] - q[i]); });
-  });
-}
-
-template <class T>
-T sign(T v) {
-  return T(v > T(0)) - T(v < T(0));
-}
-
-void l1_loss_forward_cpu(Tensor& loss, const Tensor& x, const Tensor& y, Reduction r) {
-  dispatch_real("l1_loss", x.dtype(), [&](auto t) {
-    using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>();
-    reduce_loss<T>(loss, x.numel(), r, [p, q](int64_t i) { return std::abs(p[i] - q[i]); });
-  });
-}
-
-void l1_loss_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, const Tensor& y, Reduction r) {
-  dispatch_real("l1_loss", x.dtype(), [&](auto t) {
-    using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>();
-    scale_gradient<T>(gx, gy, r, [p, q](int64_t i) { return sign(p[i] - q[i]); });
-  });
-}
-
-void smooth_l1_loss_forward_cpu(Tensor& loss, const Tensor& x, const Tensor& y, Reduction r, double beta) {
-  dispatch_real("smooth_l1_loss", x.dtype(), [&](auto t) {
-    using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>(), b = T(beta);
-    reduce_loss<T>(loss, x.numel(), r, [p, q, b](int64_t i) {
-      T d = std::abs(p[i] - q[i]);
-      T curve = T(0.5) * d * d / b, line = d - T(0.5) * b;
-      return d < b ? curve : line;
+    scale_gradient<T>(g_target, gy, r, [a = x.ptr<T>()](int64_t i) {
+      return detail::BinaryCrossEntropy<T, detail::VectorMath>::gradient_by_target(T(a[i]));
     });
   });
 }
 
-void smooth_l1_loss_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, const Tensor& y, Reduction r,
-                                      double beta) {
-  dispatch_real("smooth_l1_loss", x.dtype(), [&](auto t) {
-    using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>(), b = T(beta);
-    scale_gradient<T>(gx, gy, r, [p, q, b](int64_t i) {
-      T slope = (p[i] - q[i]) / b;
-      return std::clamp(slope, T(-1), T(1));
-    });
-  });
-}
-
-// log(1 + z) for z in [0, 1], to 2 units in the last place: 2 artanh(z / (2 + z)), whose series ends early for s <=
-// 1/3.
-float log1p_of_unit(float z) {
-  const float s = z / (2.f + z), q = s * s;
-  float p = 1.f / 17;
-  p = p * q + 1.f / 15;
-  p = p * q + 1.f / 13;
-  p = p * q + 1.f / 11;
-  p = p * q + 1.f / 9;
-  p = p * q + 1.f / 7;
-  p = p * q + 1.f / 5;
-  p = p * q + 1.f / 3;
-  return 2.f * s + 2.f * s * q * p;
-}
-double log1p_of_unit(double z) { return std::log1p(z); }
-
-// -y log sigmoid(x) - (1 - y) log(1 - sigmoid(x)), from e^-|x|, which never overflows.
-void binary_cross_entropy_forward_cpu(Tensor& loss, const Tensor& x, const Tensor& y, Reduction r) {
-  dispatch_real(kBinaryCrossEntropy.name, x.dtype(), [&](auto t) {
-    using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>();
-    reduce_loss<T>(loss, x.numel(), r, [p, q](int64_t i) {
-      T v = p[i];
-      return (v < T(0) ? T(0) : v) - v * q[i] + log1p_of_unit(detail::vector_exp(-std::abs(v)));
-    });
-  });
-}
-
-void binary_cross_entropy_backward_data_cpu(Out gx, const Tensor& gy, const Tensor& x, const Tensor& y, Reduction r) {
-  dispatch_real(kBinaryCrossEntropy.name, x.dtype(), [&](auto t) {
-    using T = decltype(t);
-    const T *p = x.ptr<T>(), *q = y.ptr<T>();
-    scale_gradient<T>(gx, gy, r, [p, q](int64_t i) { return T(1) / (T(1) + detail::vector_exp(-p[i])) - q[i]; });
-  });
-}
-
-void binary_cross_entropy_backward_target_cpu(Out g_target, const Tensor& gy, const Tensor& x, Reduction r) {
-  dispatch_real(kBinaryCrossEntropy.name, x.dtype(), [&](auto t) {
-    using T = decltype(t);
-    const T* p = x.ptr<T>();
-    scale_gradient<T>(g_target, gy, r, [p](int64_t i) { return -p[i]; });
-  });
-}
-
-TANDEM_CPU_KERNEL(mse_loss_forward, mse_loss_forward_cpu);
-TANDEM_CPU_KERNEL(mse_loss_backward_data, mse_loss_backward_data_cpu);
-TANDEM_CPU_KERNEL(l1_loss_forward, l1_loss_forward_cpu);
-TANDEM_CPU_KERNEL(l1_loss_backward_data, l1_loss_backward_data_cpu);
-TANDEM_CPU_KERNEL(smooth_l1_loss_forward, smooth_l1_loss_forward_cpu);
-TANDEM_CPU_KERNEL(smooth_l1_loss_backward_data, smooth_l1_loss_backward_data_cpu);
-TANDEM_CPU_KERNEL(binary_cross_entropy_with_logits_forward, binary_cross_entropy_forward_cpu);
-TANDEM_CPU_KERNEL(binary_cross_entropy_with_logits_backward_data, binary_cross_entropy_backward_data_cpu);
-TANDEM_CPU_KERNEL(binary_cross_entropy_with_logits_backward_target, binary_cross_entropy_backward_target_cpu);
+TANDEM_CPU_KERNEL(mse_loss_forward, forward<detail::MseLoss>);
+TANDEM_CPU_KERNEL(mse_loss_backward_data, backward<detail::MseLoss>);
+TANDEM_CPU_KERNEL(l1_loss_forward, forward<detail::L1Loss>);
+TANDEM_CPU_KERNEL(l1_loss_backward_data, backward<detail::L1Loss>);
+TANDEM_CPU_KERNEL(smooth_l1_loss_forward, forward<detail::SmoothL1Loss, double>);
+TANDEM_CPU_KERNEL(smooth_l1_loss_backward_data, backward<detail::SmoothL1Loss, double>);
+TANDEM_CPU_KERNEL(binary_cross_entropy_with_logits_forward, forward<detail::BinaryCrossEntropy>);
+TANDEM_CPU_KERNEL(binary_cross_entropy_with_logits_backward_data, backward<detail::BinaryCrossEntropy>);
+TANDEM_CPU_KERNEL(binary_cross_entropy_with_logits_backward_target, backward_target);
 
 }  // namespace
 }  // namespace tandem

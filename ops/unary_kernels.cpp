@@ -1,268 +1,57 @@
-// CPU kernels of unary.h: a struct per op with its value and its gradient, loops from templates. The loops have no
-// calls where the compiler can see through, so that they become vectors.
+// CPU kernels of unary.h: its formulas in loops that compilers turn into vectors, as far as they can see through.
+#include <tandem/core/context.h>
 #include <tandem/ops/unary.h>
+#include <tandem/ops/unary_formulas.h>
 #include <tandem/ops/unary_loop.h>
-#include <tandem/ops/vector_exp.h>
-
-#include <limits>
-#include <numbers>
+#include <tandem/ops/vector_math.h>
 
 namespace tandem {
 namespace {
 
-using detail::dispatch_floating;
-using detail::unary_loop;
-using detail::unary_loop_into;
-using detail::vector_exp;
+using namespace detail;
 
-// Between floats, both computed: g++ takes a choice for a branch that protects their computing, and gives up the loop.
-inline float choose(bool first, float a, float b) {
-  const uint32_t mask = first ? ~0u : 0u;
-  return std::bit_cast<float>((std::bit_cast<uint32_t>(a) & mask) | (std::bit_cast<uint32_t>(b) & ~mask));
-}
+template <class T, template <class, class> class Op>
+using Formula = Op<Compute<T>, VectorMath>;
 
-inline double vector_tanh(double x) { return std::tanh(x); }
-// Within two units in the last place: a polynomial near 0 (Cephes tanhf), else by e^-2|x|, which can't overflow.
-inline float vector_tanh(float x) {
-  const float magnitude = std::abs(x), e = vector_exp(-2.f * magnitude), z = x * x;
-  float p = -5.70498872745e-3f;
-  p = p * z + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
-  p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
-  return std::copysign(choose(magnitude < 0.625f, p * z * magnitude + magnitude, (1.f - e) / (1.f + e)), x);
-}
-
-// Each op: operator() is its value at x; gradient(g, s) is g times its derivative, s being the argument or the result.
-
-struct Exp {
-  template <class T>
-  T operator()(T x) const {
-    return vector_exp(x);
-  }
-  template <class T>
-  T gradient(T g, T y) const {
-    return g * y;
-  }
-};
-
-struct Log {
-  template <class T>
-  T operator()(T x) const {
-    return std::log(x);
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    return g / x;
-  }
-};
-
-struct Sqrt {
-  template <class T>
-  T operator()(T x) const {
-    return std::sqrt(x);
-  }
-  template <class T>
-  T gradient(T g, T y) const {
-    return g / (2 * y);
-  }
-};
-
-struct Rsqrt {
-  template <class T>
-  T operator()(T x) const {
-    return 1 / std::sqrt(x);
-  }
-  template <class T>
-  T gradient(T g, T y) const {
-    return T(-0.5) * g * (y * y * y);
-  }
-};
-
-struct Reciprocal {
-  template <class T>
-  T operator()(T x) const {
-    return 1 / x;
-  }
-  template <class T>
-  T gradient(T g, T y) const {
-    return -g * (y * y);
-  }
-};
-
-struct Abs {
-  template <class T>
-  T operator()(T x) const {
-    if constexpr (std::is_unsigned_v<T>)
-      return x;
-    else
-      return std::abs(x);
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    return g * T((x > 0) - (x < 0));
-  }
-};
-
-struct Square {
-  template <class T>
-  T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>)
-      return T(uint64_t(x) * uint64_t(x));  // wraps around
-    else
-      return x * x;
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    return g * (2 * x);
-  }
-};
-
-struct Sigmoid {
-  template <class T>
-  T operator()(T x) const {
-    return 1 / (1 + vector_exp(-x));
-  }
-  template <class T>
-  T gradient(T g, T y) const {
-    return g * (y * (1 - y));
-  }
-};
-
-struct Tanh {
-  template <class T>
-  T operator()(T x) const {
-    return vector_tanh(x);
-  }
-  template <class T>
-  T gradient(T g, T y) const {
-    return g * (1 - y * y);
-  }
-};
-
-struct Silu {
-  template <class T>
-  T operator()(T x) const {
-    return x / (1 + vector_exp(-x));
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    const T s = 1 / (1 + vector_exp(-x));
-    return g * (s * (1 + x * (1 - s)));
-  }
-};
-
-struct Gelu {
-  template <class T>
-  static T below(T x) {  // the share of a standard normal below x
-    return T(0.5) * (1 + std::erf(x * T(1 / std::numbers::sqrt2)));
-  }
-  template <class T>
-  T operator()(T x) const {
-    return x * below(x);
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    const T density = vector_exp(T(-0.5) * x * x) * T(0.5 * std::numbers::inv_sqrtpi * std::numbers::sqrt2);
-    return g * (below(x) + x * density);
-  }
-};
-
-struct GeluTanh {
-  static constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2 / pi)
-  static constexpr double kCubic = 0.044715;
-  template <class T>
-  T operator()(T x) const {
-    return T(0.5) * x * (1 + vector_tanh(T(kScale) * (x + T(kCubic) * x * x * x)));
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    const T t = vector_tanh(T(kScale) * (x + T(kCubic) * x * x * x));
-    const T inner = T(kScale) * (1 + T(3 * kCubic) * x * x);
-    return g * (T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * inner);
-  }
-};
-
-struct LeakyRelu {
-  double slope;
-  template <class T>
-  T operator()(T x) const {
-    return x * (x > 0 ? T(1) : T(slope));
-  }
-  template <class T>
-  T gradient(T g, T sign) const {
-    return g * (sign > 0 ? T(1) : T(slope));
-  }
-};
-
-struct Clamp {
-  double min, max;
-  // A bound in T: one that no integer of the type reaches is its last one.
-  template <class T>
-  static T bound(double v) {
-    if constexpr (std::is_integral_v<T>) {
-      if (v <= double(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-      if (v >= double(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-    }
-    return T(v);
-  }
-  template <class T>
-  T operator()(T x) const {
-    const T low = bound<T>(min), high = bound<T>(max), y = x < low ? low : x;
-    return y > high ? high : y;
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    return x >= T(min) && x <= T(max) ? g : T(0);
-  }
-};
-
-struct Pow {
-  double exponent;
-  template <class T>
-  T operator()(T x) const {
-    return std::pow(x, T(exponent));
-  }
-  template <class T>
-  T gradient(T g, T x) const {
-    return exponent == 0 ? T(0) : g * (T(exponent) * std::pow(x, T(exponent - 1)));
-  }
-};
-
-template <class Op>
-void run(const char* name, Tensor& y, const Tensor& x, Op op) {
-  dispatch_floating(name, x.dtype(), [&](auto t) { unary_loop<decltype(t)>(y, x, op); });
-}
-
-// The same for ops that leave integers what they are.
-template <class Op>
-void run_numbers(const char* name, Tensor& y, const Tensor& x, Op op) {
-  if (x.dtype() == Dtype::i64) return unary_loop<int64_t>(y, x, op);
-  if (x.dtype() == Dtype::i32) return unary_loop<int32_t>(y, x, op);
-  if (x.dtype() == Dtype::u8) return unary_loop<uint8_t>(y, x, op);
-  run(name, y, x, op);
-}
-
-template <class Op>
-void run_gradient(const char* name, const Out& gx, const Tensor& gy, const Tensor& saved, Op op) {
-  dispatch_floating(name, gy.dtype(), [&](auto t) {
-    unary_loop_into<decltype(t)>(
-        gx, [op](auto g, auto s) { return op.gradient(g, s); }, gy, saved);
+// p: what the op is made with.
+template <template <class, class> class Op, class... P>
+void forward(Tensor& y, const Tensor& x, P... p) {
+  dispatch_floating(context().op, x.dtype(), [&](auto t) {
+    using T = decltype(t);
+    unary_loop<T>(y, x, Formula<T, Op>(p...));
   });
 }
 
-// The kernels of an op without and with parameters.
-template <class Op>
-void forward(Tensor& y, const Tensor& x) {
-  run("unary", y, x, Op{});
+// The same for ops that leave integers what they are.
+template <template <class, class> class Op, class... P>
+void forward_numbers(Tensor& y, const Tensor& x, P... p) {
+  if (x.dtype() == Dtype::i64) return unary_loop<int64_t>(y, x, Formula<int64_t, Op>(p...));
+  if (x.dtype() == Dtype::i32) return unary_loop<int32_t>(y, x, Formula<int32_t, Op>(p...));
+  if (x.dtype() == Dtype::u8) return unary_loop<uint8_t>(y, x, Formula<uint8_t, Op>(p...));
+  forward<Op>(y, x, p...);
 }
-template <class Op>
-void forward_numbers(Tensor& y, const Tensor& x) {
-  run_numbers("unary", y, x, Op{});
+
+template <template <class, class> class Op, class... P>
+void backward(Out gx, const Tensor& gy, const Tensor& saved, P... p) {
+  dispatch_floating(context().op, gy.dtype(), [&](auto t) {
+    using T = decltype(t);
+    using C = Compute<T>;
+    unary_loop_into<T>(
+        gx, [op = Formula<T, Op>(p...)](C g, C s) { return op.gradient(g, s); }, gy, saved);
+  });
 }
-template <class Op>
-void backward(Out gx, const Tensor& gy, const Tensor& saved) {
-  run_gradient("unary", gx, gy, saved, Op{});
+
+// Some powers by their own ops, as PyTorch takes them.
+void pow_forward_cpu(Tensor& y, const Tensor& x, double exponent) {
+  if (exponent == 2) return forward<Square>(y, x);
+  if (exponent == 0.5) return forward<Sqrt>(y, x);
+  if (exponent == -0.5) return forward<Rsqrt>(y, x);
+  if (exponent == -1) return forward<Reciprocal>(y, x);
+  forward<Pow>(y, x, exponent);
+}
+void pow_backward_cpu(Out gx, const Tensor& gy, const Tensor& x, double exponent) {
+  if (exponent == 2) return backward<Square>(std::move(gx), gy, x);
+  backward<Pow>(std::move(gx), gy, x, exponent);
 }
 
 TANDEM_KERNEL(exp_forward, cpu, forward<Exp>);
@@ -289,29 +78,12 @@ TANDEM_KERNEL(gelu_forward, cpu, forward<Gelu>);
 TANDEM_KERNEL(gelu_backward_data, cpu, backward<Gelu>);
 TANDEM_KERNEL(gelu_tanh_forward, cpu, forward<GeluTanh>);
 TANDEM_KERNEL(gelu_tanh_backward_data, cpu, backward<GeluTanh>);
-
-TANDEM_KERNEL(leaky_relu_forward, cpu,
-              [](Tensor& y, const Tensor& x, double slope) { run("leaky_relu", y, x, LeakyRelu{slope}); });
-TANDEM_KERNEL(leaky_relu_backward_data, cpu, [](Out gx, const Tensor& gy, const Tensor& sign, double slope) {
-  run_gradient("leaky_relu", gx, gy, sign, LeakyRelu{slope});
-});
-TANDEM_KERNEL(clamp_forward, cpu, [](Tensor& y, const Tensor& x, double min, double max) {
-  run_numbers("clamp", y, x, Clamp{min, max});
-});
-TANDEM_KERNEL(clamp_backward_data, cpu, [](Out gx, const Tensor& gy, const Tensor& x, double min, double max) {
-  run_gradient("clamp", gx, gy, x, Clamp{min, max});
-});
-TANDEM_KERNEL(pow_forward, cpu, [](Tensor& y, const Tensor& x, double exponent) {
-  if (exponent == 2) return run("pow", y, x, Square{});  // these by their own ops, as PyTorch does
-  if (exponent == 0.5) return run("pow", y, x, Sqrt{});
-  if (exponent == -0.5) return run("pow", y, x, Rsqrt{});
-  if (exponent == -1) return run("pow", y, x, Reciprocal{});
-  run("pow", y, x, Pow{exponent});
-});
-TANDEM_KERNEL(pow_backward_data, cpu, [](Out gx, const Tensor& gy, const Tensor& x, double exponent) {
-  if (exponent == 2) return run_gradient("pow", gx, gy, x, Square{});
-  run_gradient("pow", gx, gy, x, Pow{exponent});
-});
+TANDEM_KERNEL(leaky_relu_forward, cpu, forward<LeakyRelu>);
+TANDEM_KERNEL(leaky_relu_backward_data, cpu, backward<LeakyRelu>);
+TANDEM_KERNEL(clamp_forward, cpu, forward_numbers<Clamp>);
+TANDEM_KERNEL(clamp_backward_data, cpu, backward<Clamp>);
+TANDEM_KERNEL(pow_forward, cpu, pow_forward_cpu);
+TANDEM_KERNEL(pow_backward_data, cpu, pow_backward_cpu);
 
 }  // namespace
 }  // namespace tandem

@@ -61,11 +61,11 @@ void naive_copy(const Tensor& y, float beta, const Tensor& x) {
   });
 }
 
-// Memory with room to spare, filled with small numbers: halves, negative ones and zeros among them.
+// Memory with room to spare, on the CPU, filled with small numbers: halves, negative ones and zeros among them.
 Tensor memory(int64_t elements, Dtype t, int seed) {
   std::vector<double> v;
   for (int64_t i = 0; i < elements; ++i) v.push_back(double((i * 37 + seed) % 23 - 7) / 2);
-  Tensor x = empty({elements}, {.dtype = t});
+  Tensor x = empty({elements}, {.dtype = t, .device = cpu()});
   dispatch_all(t, [&](auto type) {
     using T = decltype(type);
     for (int64_t i = 0; i < elements; ++i) x.ptr<T>()[i] = converted<T>(v[size_t(i)]);
@@ -94,6 +94,10 @@ std::vector<View> views() {
   all.push_back({{40, 35}, {35, 1}, {1, 40}});  // over several tiles, with ragged edges
   all.push_back({{40, 35}, {1, 40}, {35, 1}});
   all.push_back({{3, 20, 18}, {360, 18, 1}, {360, 1, 20}});
+  all.push_back({{2, 16, 5, 20}, cl({2, 16, 5, 20}), rm({2, 16, 5, 20})});  // merged dimensions are exchanged
+  all.push_back({{2, 16, 5, 20}, rm({2, 16, 5, 20}), cl({2, 16, 5, 20})});
+  all.push_back({{3, 2, 16}, {32, 16, 1}, {64, 32, 1}});  // rows, of which several elements are moved as one
+  all.push_back({{3, 4}, {4, 1}, {8, 1}});
   all.push_back({{3, 4}, {8, 2}, {4, 1}});  // into every second column
   all.push_back({{2, 1, 3}, {3, 77, 1}, {1, 5, 2}});
   all.push_back({{3, 300}, {300, 1}, {900, 3}});  // longer than a block of the stack
@@ -111,11 +115,15 @@ int64_t span_of(const Dims& shape, const Dims& strides) {
   return last + 1;
 }
 
+// The same bytes on the device under test, with memory of their own.
+Tensor there(const Tensor& x) { return copy_of(x, {.dtype = x.dtype()}); }
+
 void check_copy(const View& v, Dtype to, Dtype from, float beta) {
-  Tensor x = memory(span_of(v.shape, v.x_strides) + 3, from, 1).alias(v.shape, v.x_strides, 2);
-  Tensor got = memory(span_of(v.shape, v.y_strides) + 3, to, 5), want = copy_of(got, {.dtype = to});
-  copy_into({got.alias(v.shape, v.y_strides, 1), beta}, x);
-  naive_copy(want.alias(v.shape, v.y_strides, 1), beta, x);
+  Tensor x = memory(span_of(v.shape, v.x_strides) + 3, from, 1),
+         want = memory(span_of(v.shape, v.y_strides) + 3, to, 5);
+  Tensor got = there(want);
+  copy_into({got.alias(v.shape, v.y_strides, 1), beta}, there(x).alias(v.shape, v.x_strides, 2));
+  naive_copy(want.alias(v.shape, v.y_strides, 1), beta, x.alias(v.shape, v.x_strides, 2));
   INFO(to_string(from), " to ", to_string(to), ", beta ", beta, ", shape ", to_string(v.shape), ", strides ",
        to_string(v.x_strides), " to ", to_string(v.y_strides));
   CHECK(same_bits(got, want));  // what lies around the view included
@@ -171,10 +179,11 @@ TEST_CASE("fill: all dtypes, dense and strided") {
   for (Dtype t : kAll) {
     INFO(to_string(t));
     for (double v : {0.0, 1.0, 3.0}) {
-      Tensor x = memory(24, t, 3), want = copy_of(x, {.dtype = t});
+      Tensor want = memory(24, t, 3), x = there(want);
       Tensor odd = x.alias({3, 4}, {8, 2}, 1);
       fill_into(odd, v);
-      naive_copy(want.alias({3, 4}, {8, 2}, 1), 0, from_vector<double>({v}, {1}).alias({3, 4}, {0, 0}, 0));
+      naive_copy(want.alias({3, 4}, {8, 2}, 1), 0,
+                 from_vector<double>({v}, {1}, {.device = cpu()}).alias({3, 4}, {0, 0}, 0));
       CHECK(same_bits(x, want));
       fill_into(x, v);
       CHECK(x.to_vector<double>() == std::vector<double>(24, t == Dtype::boolean ? v != 0 : v));

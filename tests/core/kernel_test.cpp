@@ -1,4 +1,5 @@
 #include "tests/support/source_tree.h"
+#include "tests/support/test_device.h"
 
 #include <tandem/core/copy.h>
 #include <tandem/core/kernel.h>
@@ -62,14 +63,14 @@ TEST_CASE("a slot is one object in the library and in this program") {
   CHECK(std::find(slots.begin(), slots.end(), &relu_forward) != slots.end());
   KernelGuard guard(relu_forward, [](Tensor&, const Tensor&) { ++calls; });
   calls = 0;
-  relu(zeros({3}));  // the library calls what this program registered
+  relu(zeros({3}, {.device = cpu()}));  // the library calls what this program registered
   CHECK(calls == 1);
 }
 
 TEST_CASE("a slot without a kernel says so, and lists itself once it has one") {
   static KernelSlot<void(int)> slot{"some_op_forward"};
   CHECK_THROWS_WITH_AS(slot(cpu(), 1), "some_op_forward: no kernel for cpu", Error);
-  CHECK_THROWS_WITH_AS(relu_forward.get(DeviceKind::cuda), "relu_forward: no kernel for cuda", Error);
+  CHECK_THROWS_WITH_AS(slot(cuda(), 1), "some_op_forward: no kernel for cuda", Error);
   auto& slots = kernel_slots();
   CHECK(std::count(slots.begin(), slots.end(), &slot) == 0);
   register_kernel(slot, DeviceKind::cpu, [](int n) { calls = n; });
@@ -99,4 +100,11 @@ TEST_CASE("every slot of the headers has a CPU kernel and carries its own name")
     CHECK(name == variable);
     CHECK(filled[name] == 1);
   }
+}
+
+TEST_CASE("every slot has a kernel for the device under test") {
+  std::string without;
+  for (auto* s : kernel_slots())
+    if (!s->fn[int(test_device().kind)]) without += std::string(without.empty() ? "" : ", ") + s->name;
+  CHECK(without == "");
 }
