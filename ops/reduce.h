@@ -1,6 +1,6 @@
-/// Reductions over any set of dimensions: sum, mean, amax, amin, var, argmax, argmin. On the CPU their order is a function
-/// of the shape alone, so layouts and threads do not change a bit, and sums are taken in f64; on CUDA it follows from
-/// shape and layout, and sums are in f32 unless of f64. Those of integers are in i64.
+/// Reductions over any set of dimensions: sum, mean, amax, amin, var, argmax, argmin. On the CPU their order is a
+/// function of the shape alone, so layouts and threads do not change a bit, and sums are taken in f64; on CUDA it
+/// follows from shape and layout, and sums are in f32 unless of f64. Those of integers are in i64.
 #pragma once
 #include <tandem/core/kernel.h>
 #include <tandem/core/node.h>

@@ -66,7 +66,8 @@ TEST_CASE("the context's device is where new tensors go") {
 
 TEST_CASE("without a backend there is no CUDA, and that is what is said") {
   CHECK(device_count(DeviceKind::cuda) == 0);
-  CHECK_THROWS_WITH_AS(require_device(cuda()), "cuda:0: this library was built without CUDA (-DTANDEM_CUDA=ON builds it)", DeviceError);
+  CHECK_THROWS_WITH_AS(require_device(cuda()),
+                       "cuda:0: this library was built without CUDA (-DTANDEM_CUDA=ON builds it)", DeviceError);
   CHECK_THROWS_AS(zeros({2}, {.device = cuda()}), DeviceError);
   CHECK_THROWS_AS(ones({2}).to(cuda()), DeviceError);
 }
