@@ -38,14 +38,13 @@ Tensor normalized(const Tensor& pixels, const json& normalize) {
   auto mean = normalize.at("mean").get<std::vector<float>>(), std = normalize.at("std").get<std::vector<float>>();
   const int64_t channels = pixels.size(1), plane = pixels.size(2) * pixels.size(3);
   check(int64_t(mean.size()) == channels && int64_t(std.size()) == channels, "normalize: not a number per channel");
-  Tensor x = empty(pixels.shape());
-  auto from = pixels.span<uint8_t>();
-  auto to = x.span<float>();
+  const auto from = pixels.to_vector<uint8_t>();
+  std::vector<float> to(from.size());
   for (size_t i = 0; i < from.size(); ++i) {
     const size_t c = size_t(int64_t(i) / plane % channels);
     to[i] = (float(from[i]) / 255.f - mean[c]) / std[c];
   }
-  return x;
+  return from_vector(to, pixels.shape());
 }
 
 class Run {

@@ -1,4 +1,5 @@
 #include "tests/nn/support.h"
+#include "tests/support/test_device.h"
 
 #include <tandem/nn/activation.h>
 #include <tandem/nn/linear.h>
@@ -40,7 +41,7 @@ TEST_CASE("activations call the functions of their names, on a temporary as on a
   CHECK_THROWS_AS(nn::GELU{"other"}(x), Error);
 }
 
-TEST_CASE("in a Sequential an activation takes no memory of its own") {
+TEST_CASE("in a Sequential an activation takes no memory of its own" * cpu_only()) {
   nn::Sequential net;
   net.append<nn::Linear>(64, 64).append<nn::ReLU>().append<nn::Sigmoid>().append<nn::Tanh>();
   Tensor x = random_tensor({64, 64}, {});

@@ -1,5 +1,6 @@
 #include "tests/nn/support.h"
 #include "tests/support/guard_pool.h"
+#include "tests/support/test_device.h"
 
 #include <tandem/nn/adam.h>
 #include <tandem/nn/clip_grad.h>
@@ -88,7 +89,7 @@ TEST_CASE("an optimizer takes leaves that require grad, each once") {
   CHECK(optimizer.param_groups().size() == 1);
 }
 
-TEST_CASE("a parameter in foreign memory, or of no elements, is updated like any other") {
+TEST_CASE("a parameter in foreign memory, or of no elements, is updated like any other" * cpu_only()) {
   float mine[2] = {1, 2};
   Tensor a = from_blob(mine, {2}, {}, {.requires_grad = true}), b = parameter({3}), nothing = parameter({0});
   nn::SGD optimizer({a, b, nothing}, {.lr = 1, .momentum = 0.5});

@@ -1,5 +1,6 @@
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_device.h"
 
 #include <tandem/core/copy.h>
 #include <tandem/nn/safetensors.h>
@@ -115,7 +116,7 @@ TEST_CASE("safetensors: a file of the reference implementation") {
   CHECK(f.find("b").to_vector<bool>() == std::vector<bool>{true, false});
 }
 
-TEST_CASE("safetensors: tensors go to the device asked for") {
+TEST_CASE("safetensors: tensors go to the device asked for" * cpu_only()) {
   set_cpu_devices(2);
   TemporaryFolder folder;
   save(folder / "f", {{"a", ones({3}, {.device = cpu(1)})}});
