@@ -46,7 +46,7 @@ __global__ void augment_kernel(To* y, const In* x, Images im, Placer place, int6
   const int64_t i = blockIdx.x, row = rows ? rows[i] : i;
   if (threadIdx.x == 0) drawn = place(epoch, samples ? samples[i] : i);
   __syncthreads();
-  const Placement p = drawn;
+  const Placement& p = drawn;
   const bool there = in_range(row, i);
   const int64_t end = min((int64_t(blockIdx.y) + 1) * kPixels, im.out_h * im.out_w);
   for (int64_t pixel = int64_t(blockIdx.y) * kPixels + threadIdx.x; pixel < end; pixel += blockDim.x) {
