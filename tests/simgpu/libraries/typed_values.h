@@ -47,10 +47,16 @@ struct TypeOf<__nv_bfloat16> {
   static constexpr double unit = 1. / (1 << 7);
 };
 
-inline double to_double(float x) { return x; }
-inline double to_double(double x) { return x; }
-inline double to_double(__half x) { return __half2float(x); }
-inline double to_double(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <class T>
+double to_double(T x) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return __half2float(x);
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __bfloat162float(x);
+  } else {
+    return double(x);
+  }
+}
 
 template <class T>
 T from_double(double x) {

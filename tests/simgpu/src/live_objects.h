@@ -29,6 +29,11 @@ class LiveObjects {
     return found->second.get();
   }
 
+  template <class F>
+  void for_each(F&& f) const {
+    for (const auto& [handle, object] : objects_) f(*object);
+  }
+
   void remove(Handle handle, const char* function) {
     if (find(handle, function)) objects_.erase(handle);
   }
