@@ -180,7 +180,7 @@ TEST_CASE("other activations, and tensors that differ, are refused") {
         CUDNN_STATUS_BAD_PARAM);
   Tensor t(CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 2, 2, 2), chw(CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 2, 2, 2);
   Tensor wide(CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 2, 2, 3);
-  DeviceValues<float> x(16), y(16), dy(16), dx(16);
+  TypedValues<float> x(quarters(16, 1)), y(quarters(16, 2)), dy(quarters(16, 3)), dx(quarters(16, 4));
   const float one = 1, zero = 0;
   const auto forward = [&](cudnnTensorDescriptor_t to, void* data) {
     return cudnnActivationForward(dnn, a, &one, t, x, &zero, to, data);

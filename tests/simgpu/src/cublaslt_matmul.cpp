@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cublaslt_problem.h"
+#include "library_rate.h"
 #include "library_stream.h"
 #include "refusal.h"
 
@@ -153,7 +154,10 @@ cublasStatus_t submit_matmul(Stream& stream, const Matmul& x) {
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "%s: C is D, with another layout", kName);
   if (d.overlaps(a) || d.overlaps(b) || (!same && d.overlaps(c)))
     fail("%s: D overlaps %s", kName, d.overlaps(a) ? "A" : d.overlaps(b) ? "B" : "C, and isn't in its place");
-  Operation o{.name = kName, .step = [x] { return run(x); }, .flops = 2. * double(p.m * p.n) * double(p.k * p.batch)};
+  Operation o{.name = kName,
+              .step = [x] { return run(x); },
+              .flops = 2. * double(p.m * p.n) * double(p.k * p.batch),
+              .flops_per_s = peak_flops_per_s(p.in, p.tf32)};
   a.read_by(o);
   b.read_by(o);
   if (x.beta != 0) c.read_by(o);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "cudnn_convolution_problem.h"
+#include "library_rate.h"
 #include "library_stream.h"
 #include "refusal.h"
 
@@ -122,7 +123,10 @@ cudnnStatus_t check_pointers(const char* function, const Convolution& x, size_t 
 cudnnStatus_t submit_convolution(const char* function, const DnnHandle& h, const Convolution& x) {
   Stream* s = find_stream(function, h.device, h.stream);
   if (!s) return CUDNN_STATUS_EXECUTION_FAILED;
-  Operation o{.name = function, .step = [x] { return run(x); }, .flops = x.p.shape.flops()};
+  Operation o{.name = function,
+              .step = [x] { return run(x); },
+              .flops = x.p.shape.flops(),
+              .flops_per_s = peak_flops_per_s(x.p.element(), x.p.tf32())};
   const Footprint result = x.result_description().footprint(x.result);
   for (int i = 0; i < 2; ++i) {
     const Footprint f = x.input_description(i).footprint(x.inputs[i]);

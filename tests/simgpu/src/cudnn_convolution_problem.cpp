@@ -1,5 +1,6 @@
 #include "cudnn_convolution_problem.h"
 
+#include "library_rate.h"
 #include "refusal.h"
 
 namespace simgpu {
@@ -157,9 +158,9 @@ bool is_deterministic(Direction direction, int algorithm) {
 }
 
 float milliseconds(const ConvolutionProblem& p, int algorithm) {
-  const double flops_per_ms = (p.element() == Element::f32 ? 2e11 : p.element() == Element::f64 ? 3e10 : 4e11);
-  const double slower[] = {1, 1.7, 1, 2.5};
-  return float(0.004 + slower[int(method(p.direction, algorithm))] * p.shape.flops() / flops_per_ms);
+  constexpr double kEfficiency = 0.5, kSlower[] = {1, 1.7, 1, 2.5};  // by method
+  const double seconds = p.shape.flops() / (kEfficiency * peak_flops_per_s(p.element(), p.tf32()));
+  return float(0.004 + 1e3 * seconds * kSlower[int(method(p.direction, algorithm))]);
 }
 
 }  // namespace simgpu

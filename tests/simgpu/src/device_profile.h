@@ -16,7 +16,7 @@ struct DeviceProfile {
   size_t l2_bytes = size_t{50} << 20;
   int clock_khz = 1'980'000;
   double bytes_per_s = 4.8e12;
-  double flops_f32 = 67e12, flops_tensor_16 = 989e12;
+  double flops_f32 = 67e12, flops_tensor_16 = 989e12, flops_tensor_tf32 = 494e12, flops_tensor_64 = 67e12;
   double link_bytes_per_s = 450e9;  // one way
   double host_bytes_per_s = 55e9;   // PCIe 5 x16
   double launch_host_us = 2.5;      // the call, on the host
