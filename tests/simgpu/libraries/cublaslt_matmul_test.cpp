@@ -39,6 +39,22 @@ TEST_CASE_TEMPLATE("half types may give floats", T, __half, __nv_bfloat16) {
         product_of(size_t(p.m), size_t(p.n), size_t(p.k), p.a_data.read(p.stream), p.b_data.read(p.stream)));
 }
 
+TEST_CASE("a large product, which is computed in several blocks") {
+  const size_t m = 600, n = 500, k = 3;
+  LtHandle handle;
+  TestStream stream;
+  LtDescription operation(CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  LtLayout la(CUDA_R_32F, m, k, m), lb(CUDA_R_32F, k, n, k), lc(CUDA_R_32F, m, n, m);
+  const auto a = quarters(m * k, 8), b = quarters(k * n, 9), c = quarters(m * n, 10);
+  TypedValues<float> da(a), db(b), dc(c);
+  const float alpha = 1, beta = 1;
+  REQUIRE(cublasLtMatmul(handle, operation, &alpha, da, la, db, lb, &beta, dc, lc, dc, lc, nullptr, nullptr, 0,
+                         stream) == CUBLAS_STATUS_SUCCESS);
+  auto expected = product_of(m, n, k, a, b);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += c[i];
+  CHECK(dc.read(stream) == expected);
+}
+
 TEST_CASE("float32 is rounded to TF32 where that is asked for, and only there") {
   // 1 + 2^-10 is a TF32 number, 1 + 2^-12 and 1 + 2^-11 (a tie) are rounded to 1, 1 + 3 * 2^-12 up.
   const std::vector<double> a{1 + 1. / 1024, 1 + 1. / 4096, 1 + 1. / 2048, 1 + 3. / 4096};

@@ -1,6 +1,6 @@
 // cuBLASLt's matmul: what is checked when it is called, and its arithmetic.
+#include <algorithm>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "cublaslt_problem.h"
@@ -65,26 +65,34 @@ cublasStatus_t check_algorithm(const cublasLtMatmulAlgo_t* chosen, size_t worksp
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// alpha op(A) op(B) of one matrix of the batch, [m,n] column-major.
+/// Some columns of one of the batch's products, computed and finished together while they are in the caches.
+struct Block {
+  size_t index, first, columns;
+};
+
+/// alpha op(A) op(B), [m, columns] column-major.
 template <class C>
-std::vector<C> product(const Matmul& x, size_t index) {
+std::vector<C> product(const Matmul& x, const Block& block) {
   const MatmulProblem& p = x.p;
-  Operand a = operand(p.a, x.a, p.in, index), b = operand(p.b, x.b, p.in, index);
+  Operand a = operand(p.a, x.a, p.in, block.index), b = operand(p.b, x.b, p.in, block.index);
   if (p.operation.transpose_a == CUBLAS_OP_T) std::swap(a.row, a.column);
   if (p.operation.transpose_b == CUBLAS_OP_T) std::swap(b.row, b.column);
   a.tf32 = b.tf32 = p.tf32;
-  std::vector<C> sum(p.m * p.n);
-  const size_t first = x.algorithm.kind == MatmulAlgorithm::split ? p.k / 2 : 0;
-  if (first) {
-    std::vector<C> part(p.m * p.n);
-    multiply_add(p.m, p.n, first, a, b, part.data(), p.m);
-    const size_t bytes = bytes_of(p.in);
-    a.data = static_cast<const char*>(a.data) + first * size_t(a.column) * bytes;
-    b.data = static_cast<const char*>(b.data) + first * size_t(b.row) * bytes;
-    multiply_add(p.m, p.n, p.k - first, a, b, sum.data(), p.m);
+  const auto skip = [&](Operand& o, ptrdiff_t elements) {
+    o.data = static_cast<const char*>(o.data) + elements * ptrdiff_t(bytes_of(p.in));
+  };
+  skip(b, ptrdiff_t(block.first) * b.column);
+  std::vector<C> sum(p.m * block.columns);
+  const size_t half = x.algorithm.kind == MatmulAlgorithm::split ? p.k / 2 : 0;
+  if (half) {
+    std::vector<C> part(sum.size());
+    multiply_add(p.m, block.columns, half, a, b, part.data(), p.m);
+    skip(a, ptrdiff_t(half) * a.column);
+    skip(b, ptrdiff_t(half) * b.row);
+    multiply_add(p.m, block.columns, p.k - half, a, b, sum.data(), p.m);
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
   } else {
-    multiply_add(p.m, p.n, p.k, a, b, sum.data(), p.m);
+    multiply_add(p.m, block.columns, p.k, a, b, sum.data(), p.m);
   }
   if (x.alpha != 1)
     for (C& s : sum) s *= C(x.alpha);
@@ -92,23 +100,26 @@ std::vector<C> product(const Matmul& x, size_t index) {
 }
 
 template <class T, class C>
-void finish(const Matmul& x, size_t index, const std::vector<C>& sum) {
+void finish(const Matmul& x, const Block& block, const std::vector<C>& sum) {
   const MatmulProblem& p = x.p;
-  const Operand from = operand(p.c, x.c, p.out, index), to = operand(p.d, x.d, p.out, index);
+  const Operand from = operand(p.c, x.c, p.out, block.index), to = operand(p.d, x.d, p.out, block.index);
   const auto* c = static_cast<const T*>(from.data);
   auto* d = static_cast<T*>(const_cast<void*>(to.data));
   const T* bias = p.adds_bias()
-                      ? static_cast<const T*>(p.operation.bias) + ptrdiff_t(index) * p.operation.bias_batch_stride
+                      ? static_cast<const T*>(p.operation.bias) + ptrdiff_t(block.index) * p.operation.bias_batch_stride
                       : nullptr;
   const C beta = C(x.beta);
-  for (size_t j = 0; j < p.n; ++j)
+  const bool blends = x.beta != 0, clips = p.applies_relu();
+  for (size_t j = 0; j < block.columns; ++j) {
+    const auto column = ptrdiff_t(block.first + j);
     for (size_t i = 0; i < p.m; ++i) {
       C s = sum[j * p.m + i];
-      if (x.beta != 0) s += beta * value(c[ptrdiff_t(i) * from.row + ptrdiff_t(j) * from.column]);
+      if (blends) s += beta * value(c[ptrdiff_t(i) * from.row + column * from.column]);
       if (bias) s += value(bias[i]);
-      if (p.applies_relu()) s = s < 0 ? C(0) : s;
-      d[ptrdiff_t(i) * to.row + ptrdiff_t(j) * to.column] = rounded<T>(s);
+      if (clips) s = s < 0 ? C(0) : s;
+      d[ptrdiff_t(i) * to.row + column * to.column] = rounded<T>(s);
     }
+  }
 }
 
 /// The sums of op(A)'s rows, or of op(B)'s columns, over k.
@@ -131,15 +142,20 @@ void store_bias_gradient(const Matmul& x, size_t index) {
 }
 
 Step run(const Matmul& x) {
-  for (size_t index = 0; index < x.p.batch; ++index)
-    with_element(x.p.out, [&](auto t) {
-      using T = decltype(t);
-      using C = Compute<T>;
-      finish<T>(x, index, product<C>(x, index));
+  constexpr size_t kBlockElements = 1 << 18;
+  const size_t columns = std::max<size_t>(16, kBlockElements / x.p.m);
+  with_element(x.p.out, [&](auto t) {
+    using T = decltype(t);
+    using C = Compute<T>;
+    for (size_t index = 0; index < x.p.batch; ++index) {
+      for (size_t first = 0; first < x.p.n; first += columns) {
+        const Block block{index, first, std::min(columns, x.p.n - first)};
+        finish<T>(x, block, product<C>(x, block));
+      }
       if (x.p.stores_bias_gradient()) store_bias_gradient<T, C>(x, index);
-    });
-  if (x.algorithm.workspace_bytes)
-    std::memset(x.workspace, 0xff, x.algorithm.workspace_bytes);  // NaN: it holds nothing
+    }
+  });
+  if (x.algorithm.workspace_bytes) std::memset(x.workspace, 0xff, x.algorithm.workspace_bytes);  // NaN: nothing to read
   return Step::done;
 }
 
