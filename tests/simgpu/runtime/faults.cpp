@@ -197,6 +197,14 @@ void pass_host_pointer(const Setting& t) {
   samples::affine(t.s, t.y, host, 2, 1, kMany);
 }
 
+void call_from_host_function(const Setting& t) {
+  const auto call = [](void*) {
+    void* p = nullptr;
+    cudaMalloc(&p, 100);
+  };
+  CHECK_CUDA(cudaLaunchHostFunc(t.s, call, nullptr));
+}
+
 void use_destroyed_stream(const Setting& t) {
   cudaStream_t s = nullptr;
   CHECK_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
@@ -247,6 +255,7 @@ const std::map<std::string, std::function<void(const Setting&)>> kFaults = {
     {"pass host pointer", pass_host_pointer},
     {"default stream", [](const Setting& t) { samples::affine(nullptr, t.y, t.x, 2, 1, kMany); }},
     {"destroyed stream", use_destroyed_stream},
+    {"call from host function", call_from_host_function},
     {"no fault", [](const Setting& t) { samples::affine(t.s, t.y, t.x, 2, 1, kMany); }},
 };
 

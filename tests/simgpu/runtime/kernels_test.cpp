@@ -1,9 +1,12 @@
 // Kernels compute what they should: built-in variables, barriers, warps, shared memory, atomics.
 #include <doctest/doctest.h>
+#include <simgpu/simgpu.h>
 #include <tests/simgpu/runtime/device_values.h>
+#include <tests/simgpu/samples/faults.h>
 #include <tests/simgpu/samples/samples.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace simgpu_test;
@@ -89,4 +92,15 @@ TEST_CASE("atomic additions from many blocks") {
   samples::histogram(s, counts, dx, int(x.size()));
   const auto found = counts.values(s);
   for (int d = 0; d < 10; ++d) CHECK(found[size_t(d)] == std::count(x.begin(), x.end(), d));
+}
+
+TEST_CASE("shared memory holds NaN when a block begins, whoever used it before") {
+  if (simgpu_is_checked()) return;  // which ends the process where such memory is read
+  TestStream s;
+  DeviceValues<float> x(ramp<float>(37 * 53)), y(37 * 53), seen(32);
+  for (int turn = 0; turn < 6; ++turn) {
+    samples::transpose(s, y, x, 37, 53);
+    samples::uninitialised_shared(s, seen);
+    for (const float v : seen.values(s)) CHECK(std::isnan(v));
+  }
 }

@@ -1,11 +1,11 @@
-// simgpu-speed: what the simulator takes for the usual kernels, in milliseconds. Not a test: the machine decides.
+// simgpu-speed: what the simulator takes for the usual kernels, in time. Not a test: the machine decides.
 #include <tests/simgpu/runtime/device_values.h>
 #include <tests/simgpu/samples/samples.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <vector>
+#include <ctime>
 
 using namespace simgpu_test;
 
@@ -13,21 +13,25 @@ namespace {
 
 constexpr int kTurns = 30;
 
-// The best of some turns: others use the machine too.
+// The best of some turns, by the clock on the wall and of the processor: others use the machine too.
 template <class F>
 void report(const char* name, F&& work) {
-  std::vector<double> ms;
+  double wall_ms = 1e9, processor_ms = 1e9;
   for (int i = 0; i < kTurns; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto wall = std::chrono::steady_clock::now();
+    const std::clock_t processor = std::clock();
     work();
-    ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    processor_ms = std::min(processor_ms, 1e3 * double(std::clock() - processor) / CLOCKS_PER_SEC);
+    wall_ms =
+        std::min(wall_ms, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - wall).count());
   }
-  std::printf("%-60s %8.3f\n", name, *std::min_element(ms.begin(), ms.end()));
+  std::printf("%-60s %8.3f %8.3f\n", name, wall_ms, processor_ms);
 }
 
 }  // namespace
 
 int main() {
+  std::printf("%-60s %8s %8s\n", "milliseconds", "wall", "CPU");
   const TestStream s;
   constexpr int64_t n = 1 << 20;
   const DeviceValues<float> x(ramp<float>(n)), y(n);

@@ -12,6 +12,15 @@
 namespace simgpu {
 namespace {
 
+// Where a thread stands: threadIdx and the like. The linker names the ends of a section.
+extern "C" const char __start_simgpu_place[] __attribute__((visibility("hidden")));
+extern "C" const char __stop_simgpu_place[] __attribute__((visibility("hidden")));
+
+bool is_place(uintptr_t address) {
+  const auto begin = reinterpret_cast<uintptr_t>(__start_simgpu_place);
+  return address - begin < reinterpret_cast<uintptr_t>(__stop_simgpu_place) - begin;
+}
+
 void check_host_access(const CheckedAccess& a) {
   const auto* p = reinterpret_cast<const void*>(a.address);
   if (is_pinned_memory(p, a.bytes)) return;
@@ -25,6 +34,7 @@ void check_host_access(const CheckedAccess& a) {
 
 void check_access(uintptr_t address, size_t bytes, AccessKind kind, const void* return_address) {
   const CheckedAccess a{address, bytes, kind, false, return_address};
+  if (is_place(address)) return;
   if (in_arena(address)) return check_device_access(a);
   if (is_kernel_frame(reinterpret_cast<void*>(address))) return;  // its locals
   if (check_shared_access(a)) return;

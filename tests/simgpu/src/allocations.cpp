@@ -8,6 +8,7 @@
 
 #include "arena.h"
 #include "operation.h"
+#include "poison.h"
 #include "range_allocator.h"
 #include "settings.h"
 #include "shadow.h"
@@ -19,7 +20,6 @@ constexpr size_t kAlignment = 256;  // what cudaMalloc promises, and not more
 constexpr size_t kGuard = 256;      // at least so many bytes after each allocation are watched
 constexpr unsigned char kGuardByte = 0xa5;
 constexpr size_t kMostRetired = size_t{64} << 20;
-constexpr int kNaN = 0xff;  // in every floating type; -1 in the others
 
 struct Span {
   uintptr_t begin;
@@ -104,7 +104,7 @@ void prepare_allocation(const void* p) {
   const Allocation& a = allocations().at(reinterpret_cast<uintptr_t>(p));
   OpenArena open;
   auto* begin = reinterpret_cast<unsigned char*>(a.begin);
-  std::memset(begin, kNaN, a.bytes);
+  poison(begin, a.bytes);
   std::memset(begin + a.bytes, kGuardByte, reserved(a.bytes) - a.bytes);
   if (checked) shadow_allocate(a.begin, a.bytes);
 }
@@ -118,7 +118,7 @@ void release(const void* p) {
   {
     OpenArena open;
     check_guard(a);
-    std::memset(reinterpret_cast<void*>(a.begin), kNaN, a.bytes);
+    poison(reinterpret_cast<void*>(a.begin), a.bytes);
   }
   if (checked) shadow_free(a.begin, a.bytes);
   a.freed = true;

@@ -5,6 +5,7 @@
 
 #include <mutex>
 
+#include "executor.h"
 #include "operation.h"
 
 namespace simgpu {
@@ -17,9 +18,11 @@ cudaError_t record_error(cudaError_t error);
 
 void set_current_device(int device);
 
-/// Calls f under the lock; its error is remembered.
+/// Calls f under the lock; its error is remembered. Host functions of streams may not get here: CUDA lets them wait for
+/// themselves.
 template <class F>
 cudaError_t api(F&& f) {
+  if (in_host_function()) fail("a host function of a stream calls CUDA, which may not be");
   std::lock_guard lock(runtime_mutex());
   if (sticky_error()) return record_error(sticky_error());
   return record_error(f());

@@ -57,7 +57,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     const auto e = event_of(event);
     if (const auto error = check_wait(*e, "cudaEventQuery")) return error;
     ++counts.queries;
-    if (e->completed < e->recorded) advance(nullptr);
+    if (e->completed < e->recorded) advance(recorder_of({e, e->recorded}));
     if (e->completed < e->recorded) return cudaErrorNotReady;
     host_waited_for(e->clock);
     return sticky_error();
@@ -71,11 +71,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     ++counts.host_waits;
     const uint64_t recorded = e->recorded;
     const VectorClock clock = e->clock;
-    const Stream* recorder = nullptr;
-    for (const Stream* s : streams())
-      for (const auto& item : s->queue)
-        if (item->records.event == e) recorder = s;
-    drain([&] { return e->completed >= recorded; }, recorder, "cudaEventSynchronize");
+    drain([&] { return e->completed >= recorded; }, recorder_of({e, recorded}), "cudaEventSynchronize");
     host_waited_for(clock);
     host_waits_until(e->time_us);
     return sticky_error();

@@ -1,10 +1,10 @@
 // Streams.
 #include <algorithm>
-#include <thread>
 
 #include "api.h"
 #include "capture.h"
 #include "counters.h"
+#include "executor.h"
 #include "pinned.h"
 #include "running.h"
 #include "scheduler.h"
@@ -116,7 +116,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
     // It runs on a thread of its own, as a real one does; what comes before it has happened for that thread.
     auto run = [=] {
       land(running.item->clock);
-      std::thread([=] { function(data); }).join();
+      run_host_function([=] { function(data); });
       return Step::done;
     };
     submit(s, {.name = "host function", .step = std::move(run), .kind = Kind::host_function});

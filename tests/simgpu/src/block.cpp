@@ -8,8 +8,9 @@
 #include "operation.h"
 #include "settings.h"
 
-uint3 threadIdx, blockIdx;
-dim3 blockDim, gridDim;
+// Side by side, so that one comparison tells their addresses.
+__attribute__((section("simgpu_place"))) uint3 threadIdx, blockIdx;
+__attribute__((section("simgpu_place"))) dim3 blockDim, gridDim;
 
 namespace simgpu {
 

@@ -23,6 +23,7 @@ Executor& executor() {
 }
 
 thread_local bool is_executor = false;
+thread_local bool is_host_function = false;
 
 void serve() {
   is_executor = true;
@@ -49,6 +50,15 @@ void start_executor() {
 }
 
 bool on_executor() { return is_executor; }
+
+void run_host_function(const std::function<void()>& function) {
+  std::thread([&] {
+    is_host_function = true;
+    function();
+  }).join();
+}
+
+bool in_host_function() { return is_host_function; }
 
 void run_on_executor(const std::function<void()>& job) {
   if (on_executor()) return job();

@@ -9,7 +9,10 @@ void run_on_executor(const std::function<void()>& job);
 
 bool on_executor();
 
-/// Starts the thread, and that which looks after work that waits for peers (scheduler.h) while no host thread does.
 void start_executor();
+
+/// Runs a host function of a stream on a thread of its own, and waits for it. It may not call CUDA: see api.
+void run_host_function(const std::function<void()>& function);
+bool in_host_function();
 
 }  // namespace simgpu

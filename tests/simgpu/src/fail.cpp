@@ -5,9 +5,12 @@
 #include <string>
 
 #include "block.h"
+#include "executor.h"
 #include "fail.h"
 #include "operation.h"
+#include "running.h"
 #include "settings.h"
+#include "stream.h"
 #include "symbols.h"
 
 namespace simgpu {
@@ -20,6 +23,7 @@ namespace {
   char what[2048];
   std::vsnprintf(what, sizeof what, format, arguments);
   std::string where = position();
+  if (where.empty() && running.item && on_executor()) where = "in '" + running.item->operation.name + "'";
   if (return_address)
     if (const std::string line = source_line(return_address); !line.empty())
       where += (where.empty() ? "" : ", ") + line;

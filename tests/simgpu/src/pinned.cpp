@@ -12,15 +12,15 @@
 
 #include "fault_handler.h"
 #include "operation.h"
+#include "poison.h"
 #include "range_allocator.h"
 #include "settings.h"
 
 namespace simgpu {
 namespace {
 
-constexpr size_t kSpan = size_t{1} << 36;
+constexpr size_t kSpan = size_t{1} << 34;  // of addresses; pages come as they are touched
 constexpr uintptr_t kPage = 4096;
-constexpr int kNaN = 0xff;
 
 uintptr_t round_up(uintptr_t n) { return (n + kPage - 1) / kPage * kPage; }
 
@@ -91,7 +91,7 @@ void* allocate_pinned(size_t bytes) {
   const uintptr_t begin = p.addresses.allocate(round_up(bytes));
   if (!begin) return nullptr;
   p.live.emplace(begin, bytes);
-  std::memset(reinterpret_cast<void*>(begin), kNaN, bytes);
+  poison(reinterpret_cast<void*>(begin), bytes);
   return reinterpret_cast<void*>(begin);
 }
 
@@ -138,7 +138,7 @@ void put_in_flight(const void* address, size_t bytes, bool device_writes, uint32
   if (begin == allocation) f.first_page = begin;
   if (end == allocation + size) f.pages_end = round_up(end);
   // A read that comes too early finds no plausible numbers there.
-  if (device_writes && !used && !settings().runs_nothing) std::memset(executor_view(address), kNaN, bytes);
+  if (device_writes && !used && !settings().runs_nothing) poison(executor_view(address), bytes);
   close_pages(f);
   p.in_flight.push_back(std::move(f));
   install_fault_handler();

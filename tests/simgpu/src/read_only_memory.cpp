@@ -1,6 +1,5 @@
 #include "read_only_memory.h"
 
-#include <cuda_runtime.h>
 #include <link.h>
 
 #include <algorithm>
@@ -29,11 +28,6 @@ int add_segments(dl_phdr_info* info, size_t, void* data) {
 std::vector<Range> all_ranges() {
   std::vector<Range> ranges;
   dl_iterate_phdr(add_segments, &ranges);
-  for (const auto& [p, bytes] : {std::pair<void*, size_t>{&threadIdx, sizeof threadIdx},
-                                 {&blockIdx, sizeof blockIdx},
-                                 {&blockDim, sizeof blockDim},
-                                 {&gridDim, sizeof gridDim}})
-    ranges.push_back({reinterpret_cast<uintptr_t>(p), reinterpret_cast<uintptr_t>(p) + bytes});
   return ranges;
 }
 

@@ -4,7 +4,6 @@
 
 namespace simgpu {
 
-/// Also where a thread stands (threadIdx and the like), which lies in the simulator.
 bool is_read_only(uintptr_t address);
 
 }  // namespace simgpu

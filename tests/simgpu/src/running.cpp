@@ -39,8 +39,6 @@ const std::string* kept(const std::string& name) {
   return &*names.insert(name).first;
 }
 
-uint32_t last_ended_before = 0;  // most questions are about the same few
-
 RunningOperation begin(Item& item) {
   if (!item.number) {
     operations().push_back({kept(item.operation.name), item.lane, item.clock[item.lane]});
@@ -102,7 +100,6 @@ Step run_item(Item& item) {
   const RunningOperation outer = running;
   const bool first = !item.number;
   running = begin(item);
-  last_ended_before = 0;
   if (first) {
     delay(item);
     check_accesses(item.operation);
@@ -112,7 +109,6 @@ Step run_item(Item& item) {
   item.bytes_read += running.bytes_read;
   item.bytes_written += running.bytes_written;
   running = outer;
-  last_ended_before = 0;
   if (step == Step::done) {
     const double duration = duration_us(item);
     note_run(item, duration);
@@ -135,10 +131,9 @@ bool ended_before(uint32_t number, const VectorClock& clock) {
   return clock[e.lane] >= e.time;
 }
 
-bool ended_before_running(uint32_t number) {
-  if (number == last_ended_before || number == running.number) return true;
+bool ended_before_running_at_all(uint32_t number) {
   if (!ended_before(number, running.item->clock)) return false;
-  last_ended_before = number;
+  running.known_before[number % 8] = number;
   return true;
 }
 

@@ -19,7 +19,8 @@ struct RunningOperation {
   Item* item = nullptr;  // nullptr: none runs
   uint32_t number = 0;   // of all that ran, from 1
   int device = 0;
-  MemoryRange memory{};                        // of its device
+  uint32_t known_before[8] = {};  // operations that had ended before it: most questions are about the same few
+  MemoryRange memory{};           // of its device
   uint64_t bytes_read = 0, bytes_written = 0;  // in this step; see Item
 };
 extern RunningOperation running;
@@ -36,6 +37,9 @@ const std::string& operation_name(uint32_t number);
 /// Whether that operation had ended before whatever has this clock began, by what streams and events say.
 bool ended_before(uint32_t number, const VectorClock& clock);
 /// ... before the one that runs. The same one is before itself.
-bool ended_before_running(uint32_t number);
+bool ended_before_running_at_all(uint32_t number);
+inline bool ended_before_running(uint32_t number) {
+  return number == running.known_before[number % 8] || number == running.number || ended_before_running_at_all(number);
+}
 
 }  // namespace simgpu

@@ -1,29 +1,38 @@
 #include "settings.h"
 
-#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
 
-#include "operation.h"
+#include "fail.h"
 
 namespace simgpu {
 namespace {
+
+// fail() tells the seed, and so can't be used before it is known.
+[[noreturn]] void refuse(const char* variable, const char* text, const char* expected) {
+  std::fprintf(stderr, "simgpu: error: %s is '%s'; expected: %s\n", variable, text, expected);
+  std::exit(kFailed);
+}
 
 double number(const char* variable, double fallback, double low, double high) {
   const char* text = std::getenv(variable);
   if (!text || !*text) return fallback;
   char* end = nullptr;
   const double value = std::strtod(text, &end);
-  if (*end || value < low || value > high)
-    fail("%s is '%s', not a number from %.0f to %.0f", variable, text, low, high);
+  if (*end || value < low || value > high) {
+    char expected[80];
+    std::snprintf(expected, sizeof expected, "a number from %.0f to %.0f", low, high);
+    refuse(variable, text, expected);
+  }
   return value;
 }
 
 bool host_mode() {
   const char* mode = std::getenv("SIMGPU_MODE");
   if (!mode || !*mode) return false;
-  if (std::strcmp(mode, "host") != 0) fail("SIMGPU_MODE is '%s'; it can be 'host'", mode);
+  if (std::strcmp(mode, "host") != 0) refuse("SIMGPU_MODE", mode, "host");
   return true;
 }
 

@@ -19,26 +19,24 @@ bool checked = false;
 
 namespace {
 
-Cell* cells = nullptr;  // of the whole arena; pages come as they are touched
+// Of the whole arena; pages come as they are touched.
+Cell* cells = nullptr;
+CellState* states = nullptr;
 
-Cell& cell_at(uintptr_t address) { return cells[(address - arena_bounds.begin) / 4]; }
+size_t index_of(uintptr_t address) { return (address - arena_bounds.begin) / 4; }
+Cell& cell_at(uintptr_t address) { return cells[index_of(address)]; }
+CellState& state_at(uintptr_t address) { return states[index_of(address)]; }
 
-void create() {
-  const size_t bytes = (arena_bounds.end - arena_bounds.begin) / 4 * sizeof(Cell);
+template <class T>
+T* create_plane() {
+  const size_t bytes = (arena_bounds.end - arena_bounds.begin) / 4 * sizeof(T);
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) fail("no addresses for the checks of device memory");
   madvise(p, bytes, MADV_HUGEPAGE);
-  cells = static_cast<Cell*>(p);
+  return static_cast<T*>(p);
 }
 
 uintptr_t begin_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }
-
-// Calls f(cell, covered bytes) for each cell of the range.
-template <class F>
-void for_cells(uintptr_t address, size_t bytes, F&& f) {
-  for (uintptr_t c = address & ~uintptr_t{3}; c < address + bytes; c += 4)
-    f(cell_at(c), covered_bytes(c, address, bytes));
-}
 
 [[noreturn]] void explain_unallocated(const CheckedAccess& a) {
   const char* verb = a.kind == AccessKind::read ? "reads" : a.kind == AccessKind::write ? "writes" : "updates";
@@ -55,8 +53,7 @@ void for_cells(uintptr_t address, size_t bytes, F&& f) {
           verb, a.bytes, p, offset, near->number, near->bytes);
 }
 
-void check_initialised(const Cell& c, uint8_t bytes, const CheckedAccess& a) {
-  if ((c.initialised & bytes) == bytes) return;
+[[noreturn]] void explain_uninitialised(const CheckedAccess& a) {
   const Allocation* in = find_allocation(a.address);
   fail_at(a.return_address,
           "uninitialised memory: '%s' reads %zu bytes at %p, offset %zu of allocation #%lu of %zu bytes, which nothing "
@@ -72,13 +69,15 @@ void count_bytes(const Cell& c, AccessKind kind) {
   if (kind != AccessKind::read && !written) running.bytes_written += 4;
 }
 
-void access_range(const void* p, size_t bytes, AccessKind kind) {
-  const uintptr_t address = begin_of(p);
-  for_cells(address, bytes, [&, a = CheckedAccess{address, bytes, kind, false, nullptr}](Cell& c, uint8_t covered) {
-    if (c.state != Cell::State::allocated) explain_unallocated(a);
-    if (kind == AccessKind::read) check_initialised(c, covered, a);
-    count_bytes(c, kind);
-    touch(c, covered, a);
+void access_cells(const CheckedAccess& a, bool reads_initialised) {
+  const TouchWords now = current_touch(a.kind);
+  for_cells(a.address, a.bytes, [&](uintptr_t at, uint8_t bytes) {
+    CellState& state = state_at(at);
+    if (state.memory() != CellState::allocated) explain_unallocated(a);
+    if (reads_initialised && !state.are_initialised(bytes)) explain_uninitialised(a);
+    Cell& c = cell_at(at);
+    count_bytes(c, a.kind);
+    touch(c, state, now.with(bytes), a);
   });
 }
 
@@ -89,43 +88,47 @@ bool is_over(const Touch& t) {
 }  // namespace
 
 void shadow_allocate(uintptr_t begin, size_t bytes) {
-  if (!cells) create();
+  if (!cells) {
+    cells = create_plane<Cell>();
+    states = create_plane<CellState>();
+  }
   const Touch by{running.item ? running.number : 0, 0, 0, 0, 0, 0xf, false};
-  for_cells(begin, bytes, [&](Cell& c, uint8_t) { c = {by, {}, Cell::State::allocated, 0}; });
+  for_cells(begin, bytes, [&](uintptr_t at, uint8_t) {
+    cell_at(at) = {by, {}};
+    state_at(at).set(CellState::allocated);
+  });
 }
 
 void shadow_free(uintptr_t begin, size_t bytes) {
   const Touch by{running.item ? running.number : 0, 0, 0, 0, 0, 0xf, false};
-  for_cells(begin, bytes, [&](Cell& c, uint8_t) {
+  for_cells(begin, bytes, [&](uintptr_t at, uint8_t) {
+    Cell& c = cell_at(at);
     for (const Touch& t : {c.write, c.read})
       if (!is_over(t))
         fail("missing wait: allocation #%lu of %zu bytes is freed while '%s' on another stream may still use it",
              find_allocation(begin)->number, bytes, operation_name(t.operation).c_str());
-    c = {by, {}, Cell::State::freed, 0};
+    c = {by, {}};
+    state_at(at).set(CellState::freed);
   });
 }
 
-void shadow_read(const void* p, size_t bytes) { access_range(p, bytes, AccessKind::read); }
-void shadow_write(const void* p, size_t bytes) { access_range(p, bytes, AccessKind::write); }
+void shadow_read(const void* p, size_t bytes) {
+  access_cells({begin_of(p), bytes, AccessKind::read, false, nullptr}, true);
+}
+
+void shadow_write(const void* p, size_t bytes) {
+  access_cells({begin_of(p), bytes, AccessKind::write, false, nullptr}, false);
+}
 
 void shadow_copy(const void* to, const void* from, size_t bytes) {
   const uintptr_t source = begin_of(from), target = begin_of(to);
-  const CheckedAccess read{source, bytes, AccessKind::read, false, nullptr};
-  const CheckedAccess write{target, bytes, AccessKind::write, false, nullptr};
-  const bool same_phase = source % 4 == target % 4;
-  for_cells(source, bytes, [&](Cell& c, uint8_t covered) {
-    if (c.state != Cell::State::allocated) explain_unallocated(read);
-    if (!same_phase) check_initialised(c, covered, read);
-    count_bytes(c, AccessKind::read);
-    touch(c, covered, read);
-  });
-  uintptr_t at = source & ~uintptr_t{3};
-  for_cells(target, bytes, [&](Cell& c, uint8_t covered) {
-    if (c.state != Cell::State::allocated) explain_unallocated(write);
-    count_bytes(c, AccessKind::write);
-    touch(c, covered, write);
-    if (same_phase) c.initialised = uint8_t((c.initialised & ~covered) | (cell_at(at).initialised & covered));
-    at += 4;
+  // Bytes that lie differently in their cells are not told apart.
+  const bool cell_by_cell = source % 4 == target % 4;
+  access_cells({source, bytes, AccessKind::read, false, nullptr}, !cell_by_cell);
+  access_cells({target, bytes, AccessKind::write, false, nullptr}, false);
+  if (!cell_by_cell) return;
+  for_cells(target, bytes, [&](uintptr_t at, uint8_t covered) {
+    state_at(at).copy_initialised(state_at(at - target + source), covered);
   });
 }
 
@@ -136,12 +139,7 @@ void check_device_access(const CheckedAccess& a) {
       fail_at(a.return_address, "wrong device: the kernel runs on device %d, and uses memory of device %d at %p",
               running.device, owner, reinterpret_cast<void*>(a.address));
   }
-  for_cells(a.address, a.bytes, [&](Cell& c, uint8_t covered) {
-    if (c.state != Cell::State::allocated) explain_unallocated(a);
-    if (a.kind != AccessKind::write) check_initialised(c, covered, a);
-    count_bytes(c, a.kind);
-    touch(c, covered, a);
-  });
+  access_cells(a, a.kind != AccessKind::write);
 }
 
 }  // namespace simgpu

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "operation.h"
+#include "poison.h"
 #include "symbols.h"
 
 namespace {
@@ -23,7 +24,6 @@ extern "C" void* __tls_get_addr(tls_index*);
 namespace simgpu {
 namespace {
 
-constexpr int kNaN = 0xff;
 constexpr unsigned char kGuardByte = 0xa5;
 constexpr size_t kLine = 64;  // what is refilled at once
 constexpr int kLaunchesToLearn = 3;
@@ -48,13 +48,13 @@ int compare(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-void fill(SharedRange r) { std::memset(reinterpret_cast<void*>(r.begin), kNaN, r.end - r.begin); }
+void fill(SharedRange r) { poison(reinterpret_cast<void*>(r.begin), r.end - r.begin); }
 
 SharedPlaces places;
 
 bool is_filled(SharedRange r) {
   const auto* p = reinterpret_cast<const unsigned char*>(r.begin);
-  return std::all_of(p, p + (r.end - r.begin), [](unsigned char c) { return c == kNaN; });
+  return std::all_of(p, p + (r.end - r.begin), [](unsigned char c) { return c == kPoison; });
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ void SharedMemory::begin_launch(size_t dynamic_bytes) {
 }
 
 void SharedMemory::begin_block() {
-  std::memset(tandem_dynamic_smem, kNaN, dynamic_bytes_);
+  poison(tandem_dynamic_smem, dynamic_bytes_);
   for (const SharedRange& r : written_) fill(r);
 }
 

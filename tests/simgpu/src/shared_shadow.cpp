@@ -2,43 +2,46 @@
 
 #include <vector>
 
-#include "block.h"
 #include "fail.h"
-#include "running.h"
 #include "shared_memory.h"
 
 namespace simgpu {
 namespace {
 
-std::vector<Cell>& cells(size_t at_least) {
-  static auto& v = *new std::vector<Cell>;
+struct SharedCell {
+  Cell cell{};
+  CellState state;
+};
+
+SharedCell* cells(size_t at_least) {
+  static auto& v = *new std::vector<SharedCell>;
   if (v.size() < at_least) v.resize(at_least);
-  return v;
+  return v.data();
 }
 
 // Cells aren't cleared between blocks: what another block or launch left in one counts as nothing.
-void forget_other_blocks(Cell& c) {
+void forget_other_blocks(SharedCell& c) {
   const auto is_other = [](const Touch& t) { return t.operation != running.number || t.block != block.index; };
-  if (is_other(c.write)) {
-    c.write = {};
-    c.initialised = 0;
+  if (is_other(c.cell.write)) {
+    c.cell.write = {};
+    c.state.set(CellState::allocated);
   }
-  if (is_other(c.read)) c.read = {};
+  if (is_other(c.cell.read)) c.cell.read = {};
 }
 
 void check(const CheckedAccess& a, uintptr_t memory, size_t first_cell, size_t memory_bytes) {
-  auto& all = cells(first_cell + memory_bytes / 4 + 1);
-  for (uintptr_t at = a.address & ~uintptr_t{3}; at < a.address + a.bytes; at += 4) {
-    Cell& c = all[first_cell + (at - (memory & ~uintptr_t{3})) / 4];
-    const uint8_t covered = covered_bytes(at, a.address, a.bytes);
+  SharedCell* all = cells(first_cell + memory_bytes / 4 + 1) + first_cell;
+  const TouchWords now = current_touch(a.kind);
+  for_cells(a.address, a.bytes, [&](uintptr_t at, uint8_t bytes) {
+    SharedCell& c = all[(at - (memory & ~uintptr_t{3})) / 4];
     forget_other_blocks(c);
-    if (a.kind != AccessKind::write && (c.initialised & covered) != covered)
+    if (a.kind != AccessKind::write && !c.state.are_initialised(bytes))
       fail_at(
           a.return_address,
           "uninitialised memory: the kernel reads %zu bytes of shared memory that its block has not written by then",
           a.bytes);
-    touch(c, covered, a);
-  }
+    touch(c.cell, c.state, now.with(bytes), a);
+  });
 }
 
 }  // namespace

@@ -144,6 +144,13 @@ void enqueue_record(Stream& s, const std::shared_ptr<Event>& event) {
   event->clock = s.clock;
 }
 
+Stream* recorder_of(const Recording& recording) {
+  for (Stream* s : streams())
+    for (const auto& item : s->queue)
+      if (item->records.event == recording.event && item->records.count >= recording.count) return s;
+  return nullptr;
+}
+
 void submit(Stream& s, Operation op) {
   std::lock_guard lock(runtime_mutex());
   if (s.capture) return s.capture->add(s, std::move(op));

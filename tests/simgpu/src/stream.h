@@ -55,6 +55,8 @@ void enqueue(Stream& s, Item item);
 /// Queues a wait for what the event has recorded; nothing where it was never recorded.
 void enqueue_wait(Stream& s, const std::shared_ptr<Event>& event);
 void enqueue_record(Stream& s, const std::shared_ptr<Event>& event);
+/// The stream in whose queue that recording, or a later one, still lies; nullptr: in none.
+Stream* recorder_of(const Recording& recording);
 
 /// Closes the pinned memory of the item's copies to the host until it has waited for them.
 void put_in_flight(const Item& item);
