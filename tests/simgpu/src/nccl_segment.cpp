@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 #include <random>
-#include <set>
 
 #include "operation.h"
 
@@ -26,9 +26,9 @@ void* map(int descriptor) {
 }
 
 // Under the runtime's lock. The descriptors of segments that this process has created and others may still open, by way
-// of /proc.
-std::set<int>& open_descriptors() {
-  static auto& all = *new std::set<int>;
+// of /proc; with the segments' keys, since descriptors come again.
+std::map<int, uint64_t>& open_descriptors() {
+  static auto& all = *new std::map<int, uint64_t>;
   return all;
 }
 
@@ -42,7 +42,7 @@ SegmentName Segment::create() {
   const uint64_t key = uint64_t(random()) << 32 | random();
   static_cast<SegmentHeader*>(memory)->key = key;
   munmap(memory, kSegmentBytes);
-  open_descriptors().insert(descriptor);
+  open_descriptors()[descriptor] = key;
   return {getpid(), descriptor, key};
 }
 
@@ -60,7 +60,11 @@ std::shared_ptr<Segment> Segment::open(const SegmentName& name) {
 }
 
 void Segment::close() const {
-  if (name_.creator == getpid() && open_descriptors().erase(name_.descriptor)) ::close(name_.descriptor);
+  if (name_.creator != getpid()) return;
+  const auto known = open_descriptors().find(name_.descriptor);
+  if (known == open_descriptors().end() || known->second != name_.key) return;  // another rank of this process has
+  ::close(name_.descriptor);
+  open_descriptors().erase(known);
 }
 
 Segment::~Segment() { munmap(header_, kSegmentBytes); }
