@@ -20,7 +20,7 @@ struct StepCapture::Impl {
 
   std::mutex m;  // replicas' threads take part
   std::vector<std::function<bool()>> before;
-  std::vector<std::function<void()>> after;
+  std::vector<std::function<void()>> after, after_launch;
   std::map<Storage*, uint32_t> changes;  // by how much each version moves
   std::vector<std::pair<Ref<Storage>, uint32_t>> lasting_changes;
   std::map<Leaf*, LeafState> leaves;
@@ -64,6 +64,11 @@ void StepCapture::before_replay(std::function<bool()> f) {
 void StepCapture::after_replay(std::function<void()> f) {
   std::lock_guard l(impl_->m);
   impl_->after.push_back(std::move(f));
+}
+
+void StepCapture::after_launch(std::function<void()> f) {
+  std::lock_guard l(impl_->m);
+  impl_->after_launch.push_back(std::move(f));
 }
 
 Tensor StepCapture::random_counters(Device d) {
@@ -221,6 +226,7 @@ struct StepGraph::Impl {
     gather();
     graph->launch(*streams[0]);
     spread();
+    for (auto& f : capture->impl_->after_launch) f();
   }
 
   // The host's state after a replay is what it would be after the step.

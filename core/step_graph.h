@@ -69,6 +69,8 @@ class TANDEM_API StepCapture {
   void before_replay(std::function<bool()> f);
   /// Called after each later replay: does to the host's state what the step did to it while it was captured.
   void after_replay(std::function<void()> f);
+  /// Called after each launch, the first one too, with the replay's streams as the thread's own.
+  void after_launch(std::function<void()> f);
   /// i64 [2] on `d`, as they are at each replay: the context's random step, and by how much its call counter is ahead
   /// of where it stood at capture.
   Tensor random_counters(Device d);

@@ -2,14 +2,27 @@
 #include <tandem/cuda/check.h>
 #include <tandem/cuda/device_fault.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 namespace tandem::cuda_impl {
 namespace {
 
 std::mutex m;
 std::atomic<DeviceFault*> faults[kMaxDevices];  // made at a device's first check, and kept
+
+std::string lost[kMaxDevices];  // why a collective was
+std::atomic<bool> any_lost{false};
+
+void throw_lost(Device d) {
+  std::unique_lock l(m);
+  const std::string why = std::exchange(lost[d.index], {});
+  any_lost = std::ranges::any_of(lost, [](auto& s) { return !s.empty(); });
+  l.unlock();
+  check<CommError>(why.empty(), "what a collective on ", d, " was to write is lost: ", why);
+}
 
 std::string text_of(const DeviceFault& f) {
   switch (f.what) {
@@ -37,7 +50,19 @@ DeviceFault* fault_of(Device d) {
   return f;
 }
 
+void note_lost_collective(Device d, const std::string& why) {
+  std::lock_guard l(m);
+  if (lost[d.index].empty()) lost[d.index] = why;
+  any_lost = true;
+}
+
+void forget_lost_collectives(Device d) {
+  std::lock_guard l(m);
+  lost[d.index].clear();
+}
+
 void throw_fault(Device d) {
+  if (any_lost.load(std::memory_order_acquire)) throw_lost(d);
   DeviceFault* f = faults[d.index].load(std::memory_order_acquire);
   if (!f) return;
   std::atomic_ref<unsigned> state(f->state);

@@ -6,6 +6,7 @@
 #include <tandem/core/device.h>
 
 #include <cstdint>
+#include <string>
 
 namespace tandem::cuda_impl {
 
@@ -25,7 +26,12 @@ struct DeviceFault {
 /// The device's note, in pinned memory; it stays where it is.
 DeviceFault* fault_of(Device d);
 
-/// Throws the Error that the CPU's kernel throws, for what is noted for the device, which is then forgotten.
+/// A collective of the device's was ended before it was done: its results, which nobody may use, are not there.
+void note_lost_collective(Device d, const std::string& why);
+void forget_lost_collectives(Device d);
+
+/// Throws the Error that the CPU's kernel throws, or CommError for a lost collective, for what is noted for the device,
+/// which is then forgotten.
 void throw_fault(Device d);
 
 }  // namespace tandem::cuda_impl

@@ -19,7 +19,8 @@ struct ReduceOptions {
   ReduceOp op = ReduceOp::sum;
   /// What this rank's values are multiplied by as they are read: f64 [2], numerator and denominator, read when the
   /// collective runs; undefined for 1. A numerator of 0 keeps the values from being read at all (0 times NaN is NaN).
-  /// For op sum and floating tensors. The factor is rounded to the tensor's own type, f32 for narrower ones.
+  /// For op sum and floating tensors. The factor is rounded to the tensor's own type, f32 for narrower ones. On the
+  /// CPU, or where the tensor is: then nothing waits for it.
   Tensor premultiply = {};
   /// What messages call it: "bucket 3".
   std::string label = {};

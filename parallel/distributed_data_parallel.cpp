@@ -1,4 +1,5 @@
 #include <tandem/core/record.h>
+#include <tandem/core/step_graph.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/parallel/distributed_data_parallel.h>
 #include <tandem/parallel/error_text.h>
@@ -106,6 +107,13 @@ void DistributedDataParallel::start_buffers(int from) {
 
 void DistributedDataParallel::finish_step() {
   for (const Work& w : std::exchange(buffer_works_, {})) w.wait();
+  if (StepCapture* capture = StepCapture::current())
+    capture->after_launch([this] { count_step(); });
+  else
+    count_step();
+}
+
+void DistributedDataParallel::count_step() {
   ++synchronised_;
   if (reducer_->joining()) return;  // a rank that has run out need not step, and may differ until the end
   if (options_.check_parameters_every && synchronised_ % options_.check_parameters_every == 0)

@@ -114,6 +114,7 @@ class TANDEM_API DistributedDataParallel {
   nn::NamedTensors state() const;
   void start_buffers(int from);
   void finish_step();
+  void count_step();
 
   nn::Module& module_;
   ProcessGroup& group_;

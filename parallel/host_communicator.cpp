@@ -27,8 +27,8 @@ void copy(std::span<std::byte> to, std::span<const std::byte> from) {
   if (!from.empty() && to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-// But for its number.
-Header header_of(const Collective& c, const Channel& channel, int size) {
+// But for its number. A factor that a device has is left to it where the values are.
+Header header_of(const Collective& c, const Channel& channel, int size, bool values) {
   Header h;
   h.channel = channel.id;
   h.kind = uint8_t(c.kind);
@@ -51,8 +51,9 @@ Header header_of(const Collective& c, const Channel& channel, int size) {
     h.weighted = 1;
     h.weight = 1.0 / size;
   } else if (c.premultiply) {
-    const auto factor = c.premultiply.to_vector<double>();
     h.weighted = 1;
+    if (!values && !c.premultiply.device().is_cpu()) return h;
+    const auto factor = c.premultiply.to_vector<double>();
     h.skip = factor[0] == 0;
     h.weight = h.skip ? 0 : factor[0] / factor[1];
   }
@@ -94,19 +95,43 @@ void HostCommunicator::abort(const std::string& why) {
 }
 
 void HostCommunicator::do_run(const Collective& c) {
+  run_in_turn([&] { execute(c); });
+}
+
+Work HostCommunicator::do_start(Collective c) {
+  // What the caller has queued on a device comes first there.
+  const Tensor& t = c.in ? c.in : c.out;
+  const Device d = t ? t.device() : cpu();
+  Stream* stream = d.is_cpu() ? nullptr : context().stream[d.index];
+  return start_in_turn([this, c = std::move(c), d, stream] {
+    if (!d.is_cpu()) context().stream[d.index] = stream;
+    execute(c);
+  });
+}
+
+void HostCommunicator::run_agreed(const Collective& c, const std::function<void(const Header&)>& carry_out) {
+  run_in_turn([&] { carry_out(execute(c, Extent::agreement)); });
+}
+
+Work HostCommunicator::start_agreed(Collective c, std::function<void(const Collective&, const Header&)> carry_out) {
+  return start_in_turn(
+      [this, c = std::move(c), carry_out = std::move(carry_out)] { carry_out(c, execute(c, Extent::agreement)); });
+}
+
+void HostCommunicator::run_in_turn(const std::function<void()>& f) {
   {
     std::unique_lock lock(mutex_);
     if (!running_ && tasks_.empty())
       running_ = true;  // the lane has nothing to do, and stays out of the way
     else {
       lock.unlock();
-      do_start(c).wait();
+      start_in_turn(f).wait();
       return;
     }
   }
   std::exception_ptr error;
   try {
-    execute(c);
+    f();
   } catch (...) {
     error = std::current_exception();
   }
@@ -118,10 +143,10 @@ void HostCommunicator::do_run(const Collective& c) {
   if (error) std::rethrow_exception(error);
 }
 
-Work HostCommunicator::do_start(Collective c) {
+Work HostCommunicator::start_in_turn(std::function<void()> f) {
   auto state = std::make_shared<WorkState>();
   std::lock_guard lock(mutex_);
-  tasks_.push_back({std::move(c), state});
+  tasks_.push_back({std::move(f), state});
   if (!lane_.joinable()) lane_ = std::thread([this] { lane(); });
   changed_.notify_all();
   return Work(state);
@@ -139,11 +164,11 @@ void HostCommunicator::lane() {
     lock.unlock();
     std::exception_ptr error;
     try {
-      execute(task.collective);
+      task.run();
     } catch (...) {
       error = std::current_exception();
     }
-    task.collective = {};  // its tensors are the caller's again before the caller is told
+    task.run = {};  // its tensors are the caller's again before the caller is told
     lock.lock();
     running_ = false;  // before the caller is told, too, who may then end the communicator
     lock.unlock();
@@ -152,13 +177,13 @@ void HostCommunicator::lane() {
   }
 }
 
-void HostCommunicator::execute(const Collective& c) {
-  Header h = header_of(c, *channel_, size());
+Header HostCommunicator::execute(const Collective& c, Extent extent) {
+  Header h = header_of(c, *channel_, size(), extent == Extent::everything);
   const bool pair = c.kind == Kind::send || c.kind == Kind::recv;
   h.sequence = pair ? channel_->begin(c.peer, c.kind == Kind::send) : channel_->begin();
   channel_->record.begin(h, c.label);
   try {
-    carry_out(c, h);
+    carry_out(c, h, extent);
   } catch (const CommError& e) {
     end(false);
     membership_->tell_failure(*channel_, e);
@@ -171,6 +196,7 @@ void HostCommunicator::execute(const Collective& c) {
     throw;
   }
   end(true);
+  return h;
 }
 
 void HostCommunicator::end(bool done) {
@@ -178,10 +204,11 @@ void HostCommunicator::end(bool done) {
   channel_->end(done);
 }
 
-void HostCommunicator::carry_out(const Collective& c, const Header& h) {
+void HostCommunicator::carry_out(const Collective& c, const Header& h, Extent extent) {
   Wait wait(*membership_, *channel_, h, c.label, c.timeout.count() ? c.timeout : membership_->timeout(), c.patient);
   membership_->look_for_absent(*channel_);
   wait.check();
+  if (extent == Extent::agreement) return compare(c, h, wait);
   const std::string name = to_string(c.kind);
   const Tensor& whole = c.in ? c.in : c.out;
   const size_t bytes = whole ? size_t(whole.numel()) * size_of(whole.dtype()) : 0;
@@ -195,6 +222,15 @@ void HostCommunicator::carry_out(const Collective& c, const Header& h) {
   move(host, h, wait);
   if (c.out && !host.out.is_same(c.out)) copy_into({c.out, 0}, host.out);
   if (c.out && (c.kind != Kind::reduce || rank() == c.peer)) c.out.storage()->bump();
+}
+
+// The headers go round, and no values.
+void HostCommunicator::compare(const Collective& c, const Header& h, Wait& wait) {
+  if (!transport_) return;
+  if (c.kind == Kind::send || c.kind == Kind::recv)
+    transport_->transfer(h, c.peer, {}, {}, wait);
+  else
+    transport_->exchange(h, std::vector<Part>(size_t(size())), wait);
 }
 
 void HostCommunicator::move(const Collective& c, const Header& h, Wait& wait) {

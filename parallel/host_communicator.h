@@ -19,19 +19,28 @@ class HostCommunicator final : public Communicator {
   ~HostCommunicator() override;
   void abort(const std::string& why) override;
 
+  /// For collectives that devices carry out among themselves: in its turn, when all members have asked for the same
+  /// one, with the checks, the deadline and the errors of one that goes through the host, calls carry_out.
+  void run_agreed(const Collective& c, const std::function<void(const Header&)>& carry_out);
+  Work start_agreed(Collective c, std::function<void(const Collective&, const Header&)> carry_out);
+
  protected:
   void do_run(const Collective& c) override;
   Work do_start(Collective c) override;
 
  private:
   struct Task {
-    Collective collective;
+    std::function<void()> run;
     std::shared_ptr<WorkState> state;
   };
+  enum class Extent { everything, agreement };
+  void run_in_turn(const std::function<void()>& f);
+  Work start_in_turn(std::function<void()> f);
   void lane();
-  void execute(const Collective& c);
+  Header execute(const Collective& c, Extent extent = Extent::everything);
   void end(bool done);
-  void carry_out(const Collective& c, const Header& h);
+  void carry_out(const Collective& c, const Header& h, Extent extent);
+  void compare(const Collective& c, const Header& h, Wait& wait);
   void move(const Collective& c, const Header& h, Wait& wait);
   void all_reduce(const Header& h, Tensor t, ReduceOp op, Wait& wait);
   void reduce(const Collective& c, const Header& h, Wait& wait);

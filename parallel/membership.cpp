@@ -220,6 +220,12 @@ void Wait::broken(int member, const std::string& how) {
   membership_.throw_verdict(here());
 }
 
+void Wait::broken_device(const std::string& what) {
+  await_verdict();
+  membership_.report(-1, message("[", here(), "] failed on rank ", membership_.rank(), "'s device: ", what));
+  membership_.throw_verdict(here());
+}
+
 void Wait::withdrawn() {
   await_verdict();
   membership_.report(-1, message("[", what(), "] a rank has withdrawn without saying why"));

@@ -166,6 +166,8 @@ class TANDEM_API Wait {
   void require_match(int member, const Header& theirs);
   /// A connection broke, to this member: throws the verdict, which it waits for.
   [[noreturn]] void broken(int member, const std::string& how);
+  /// The same where a device, which carries the values, says that.
+  [[noreturn]] void broken_device(const std::string& what);
   /// The same where a member has withdrawn, and which one only the verdict can tell.
   [[noreturn]] void withdrawn();
 

@@ -1,7 +1,7 @@
+#include <tandem/core/backend.h>
 #include <tandem/core/log.h>
 #include <tandem/parallel/connect_processes.h>
 #include <tandem/parallel/error_text.h>
-#include <tandem/parallel/host_communicator.h>
 #include <tandem/parallel/join_group.h>
 #include <tandem/parallel/mpi_plugin.h>
 #include <tandem/parallel/process_group_impl.h>
@@ -19,10 +19,13 @@ std::vector<int> all_ranks(int size) {
   return all;
 }
 
-// How the bytes go, by the backend that was asked for, or else the environment's.
-TransportFactory transport_of(const ProcessGroupOptions& o) {
-  const std::string backend = o.backend.empty() ? process_environment()("TANDEM_BACKEND").value_or("cpu") : o.backend;
-  check(backend != "nccl", "[init_process_group] backend nccl is for GPUs, and not in this build: use backend \"cpu\"");
+// By the option, or else the environment.
+std::string backend_of(const ProcessGroupOptions& o) {
+  return o.backend.empty() ? process_environment()("TANDEM_BACKEND").value_or("") : o.backend;
+}
+
+// How the host's bytes go.
+TransportFactory transport_of(const ProcessGroupOptions& o, const std::string& backend) {
   if (backend == "mpi") {
     check(o.transport == "auto", "[init_process_group] transport '", o.transport,
           "' is one of backend cpu: with backend mpi, MPI moves the bytes");
@@ -30,18 +33,36 @@ TransportFactory transport_of(const ProcessGroupOptions& o) {
         [&connect = mpi_plugin()](StoreMembership& m, const std::shared_ptr<Channel>& c) { return connect(m, c, m); };
   }
   if (backend == "gloo") log(LogLevel::info, "[init_process_group] backend gloo: tandem's own, cpu, runs instead");
-  check(backend == "cpu" || backend == "gloo", "[init_process_group] there is no backend '", backend,
-        "': use backend \"cpu\" or \"mpi\"");
   return transport_factory(o.transport, token_from_environment());
 }
 
 std::unique_ptr<ProcessGroup::Impl> join(const ProcessGroupOptions& o) {
-  TransportFactory transport = transport_of(o);
-  return join_processes(parse_init_method(o.init_method, o.rank, o.world_size, process_environment()),
-                        std::move(transport), o.timeout);
+  const std::string backend = backend_of(o);
+  const DeviceTransport devices = device_transport_of(backend);
+  TransportFactory transport = transport_of(o, backend);
+  auto impl = join_processes(parse_init_method(o.init_method, o.rank, o.world_size, process_environment()),
+                             std::move(transport), o.timeout);
+  impl->device_transport = devices;
+  return impl;
 }
 
 }  // namespace
+
+DeviceTransport device_transport_of(const std::string& backend) {
+  if (backend == "nccl") {
+    Backend* cuda = find_backend(DeviceKind::cuda);
+    check<DeviceError>(cuda && cuda->count() > 0 && find_device_engines(DeviceKind::cuda),
+                       "[init_process_group] backend nccl is for GPUs, and there is ",
+                       !cuda                ? "no CUDA in this build"
+                       : cuda->count() <= 0 ? "none here"
+                                            : "no NCCL in this build",
+                       ": use backend \"cpu\"");
+    return DeviceTransport::always;
+  }
+  check(backend.empty() || backend == "cpu" || backend == "gloo" || backend == "mpi",
+        "[init_process_group] there is no backend '", backend, "': use backend \"cpu\", \"nccl\" or \"mpi\"");
+  return backend.empty() ? DeviceTransport::where_possible : DeviceTransport::never;
+}
 
 std::unique_ptr<ProcessGroup::Impl> join_processes(const Rendezvous& r, TransportFactory transport,
                                                    std::chrono::milliseconds timeout) {
@@ -98,7 +119,10 @@ std::unique_ptr<Communicator> ProcessGroup::open(const std::vector<int>& ranks) 
     transport = impl_->membership->connect(channel);
     connecting.done();
   }
-  return std::make_unique<HostCommunicator>(impl_->membership, std::move(channel), std::move(transport));
+  auto host = std::make_unique<HostCommunicator>(impl_->membership, channel, std::move(transport));
+  if (impl_->device_transport == DeviceTransport::never) return host;
+  return std::make_unique<DeviceCommunicator>(impl_->membership, std::move(channel), std::move(host),
+                                              impl_->device_transport);
 }
 
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() { return open(all_ranks(size())); }

@@ -10,8 +10,10 @@
 namespace tandem {
 
 struct ProcessGroupOptions {
-  /// "cpu": ours, by shared memory or sockets, whatever fits ("gloo" is taken for it); "mpi": an MPI's messages, for
-  /// ranks that mpirun has started. Empty: what TANDEM_BACKEND says in the environment, else "cpu".
+  /// How collectives are carried out. "cpu" ("gloo" is taken for it): by the host, through shared memory or sockets,
+  /// whatever fits; tensors on GPUs are staged. "nccl": those by NCCL, whose sums have an order of their own; all
+  /// others as with "cpu". "mpi": an MPI's messages, for ranks that mpirun has started. Empty: what TANDEM_BACKEND says
+  /// in the environment, else NCCL for tensors on GPUs where each rank has one of its own, and "cpu" for all others.
   std::string backend = {};
   /// "env://": RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, or what srun and mpirun set;
   /// "tcp://host:port" and "file:///path" with `rank` and `world_size`.

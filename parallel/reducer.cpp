@@ -1,5 +1,7 @@
+#include <tandem/core/backend.h>
 #include <tandem/core/copy.h>
 #include <tandem/core/record.h>
+#include <tandem/core/step_graph.h>
 #include <tandem/parallel/error_text.h>
 #include <tandem/parallel/reducer.h>
 
@@ -8,11 +10,25 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kRules = 2, kReached = 5;  // places in the info
+constexpr int64_t kRules = 2, kInGraph = 5, kReached = 6;  // places in the info
 constexpr const char* kRuleNames[] = {"samples(n)", "the size of its forward's input",
                                       "nothing (the wrapped module was called past the wrapper)"};
 
 Leaf* as_leaf(const Ref<Node>& n) { return static_cast<Leaf*>(n.get()); }
+
+constexpr const char* kExchange = "samples and reached parameters";
+
+// Whether a step that was to be captured will run eagerly, on all ranks alike.
+bool runs_again(const std::exception_ptr& error) {
+  if (!StepCapture::current()) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const NeedsMemory&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
 
 void zero(Leaf* l) {
   Tensor& w = l->ensure_window();
@@ -128,6 +144,7 @@ void Reducer::fill_info(std::span<Leaf* const> reached, bool takes_part) {
   }
   info[0] = info[1] = n;
   info[size_t(kRules) + size_t(rule)] = 1;
+  info[size_t(kInGraph)] = StepCapture::current() != nullptr;
   note_reached(reached);
   for (size_t i = 0; i < reached_.size(); ++i) info[size_t(kReached) + i] = reached_[i];
 }
@@ -153,18 +170,75 @@ void Reducer::require_same_leaves() const {
 // What every rank does first, one that only answers too.
 void Reducer::start_round(std::span<Leaf* const> reached, bool takes_part) {
   if (!buckets_) make_buckets(reached);
-  fill_info(reached, takes_part);
   works_.clear();
   was_fresh_.assign(leaves_.size(), false);
-  const int64_t ranks = join_ ? 0 : communicator_.size();  // outside a join all take part
-  info_work_ = communicator_.all_reduce_async(info_.narrow(0, 1, info_.numel() - 1 - ranks),
-                                              {.label = "samples and reached parameters"});
+  if (!exchanged_.empty()) {  // instead of a replay
+    std::ranges::copy(exchanged_.front(), info_.span<double>().begin());
+    exchanged_.pop_front();
+    return;
+  }
+  fill_info(reached, takes_part);
+  StepCapture* capture = takes_part ? StepCapture::current() : nullptr;
+  const std::vector<double> mine = capture ? info_.to_vector<double>() : std::vector<double>();
+  info_work_ = communicator_.all_reduce_async(exchanged_info(), {.label = kExchange});
+  if (!capture) return;
+  info_work_.wait();
+  if (!all_in_graph()) {
+    exchanged_.push_back(info_.to_vector<double>());
+    throw NeedsMemory("other ranks run this step eagerly");
+  }
+  replay_round(*capture, mine);
+}
+
+// Outside a join all ranks take part.
+Tensor Reducer::exchanged_info() const {
+  return info_.narrow(0, 1, info_.numel() - 1 - (join_ ? 0 : communicator_.size()));
+}
+
+bool Reducer::all_in_graph() const { return info_.span<double>()[size_t(kInGraph)] == communicator_.size(); }
+
+// -- captured steps -----------------------------------------------------------------------------------------------
+
+void Reducer::join_capture(StepCapture& capture) {
+  check(!join_, "[join] a captured step can't be part of its loop: which ranks take part is in the graph");
+  auto c = captured_.lock();
+  if (c && c->capture == &capture) {
+    c->backwards += held_back_ == 0;
+    return;
+  }
+  c = std::make_shared<Captured>(Captured{&capture, backwards_ % accumulate_, held_back_, held_back_ == 0});
+  captured_ = c;
+  capture.before_replay([this, c, alive = std::weak_ptr(alive_), first = true]() mutable {
+    check(!alive.expired(), "[StepGraph] the captured step has backwards of a data-parallel wrapper that has ended");
+    if (std::exchange(first, false)) return true;
+    return backwards_ % accumulate_ == c->phase && held_back_ == c->held_back && !said_samples_;
+  });
+  capture.after_replay([this, c] { backwards_ += c->backwards; });
+  capture.after_launch([this] { exchanged_.clear(); });
+}
+
+// The step is to run again, eagerly.
+void Reducer::leave_capture() {
+  if (auto c = captured_.lock()) backwards_ -= std::exchange(c->backwards, 0);
+  join_works();
+}
+
+// `mine` is what this rank said of the round, and the info is what came of it.
+void Reducer::replay_round(StepCapture& capture, const std::vector<double>& mine) {
+  capture.before_replay([this, mine, all = info_.to_vector<double>(), first = true]() mutable {
+    if (std::exchange(first, false)) return true;
+    std::ranges::copy(mine, info_.span<double>().begin());
+    communicator_.all_reduce(exchanged_info(), {.label = kExchange});
+    exchanged_.push_back(info_.to_vector<double>());
+    return exchanged_.back() == all;
+  });
 }
 
 void Reducer::begin(std::span<Leaf* const> reached) {
   require_same_leaves();
   sort_out_forwards();
   for (const Forward& f : std::exchange(forwards_, {})) forward_samples_ = forward_samples_.value_or(0) + f.samples;
+  if (StepCapture* capture = StepCapture::current()) join_capture(*capture);
   syncing_ = held_back_ == 0 && ++backwards_ % accumulate_ == 0;
   if (!syncing_) {
     note_reached(reached);
@@ -172,6 +246,9 @@ void Reducer::begin(std::span<Leaf* const> reached) {
   }
   try {
     begin_synchronised(reached);
+  } catch (const NeedsMemory&) {
+    leave_capture();
+    throw;
   } catch (...) {
     give_up("as its backward began");
   }
@@ -226,6 +303,7 @@ void Reducer::ready(Leaf* l) {
 void Reducer::done(std::exception_ptr error) {
   if (!syncing_) return;
   if (error) {
+    if (runs_again(error)) return leave_capture();
     communicator_.abort("its backward threw: " + error_text(error));
     join_works();
     return;

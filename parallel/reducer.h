@@ -7,15 +7,22 @@
 /// *Weights.* The mean is over samples: rank r's gradient is multiplied by n_r / sum n as it is read. What the ranks
 /// have to know for that, and about parameters that were not reached, is one small all-reduce that goes before the
 /// buckets.
+///
+/// *Captured steps* (core/step_graph.h) have the weights in them. So before each replay the ranks exchange what they
+/// would in an eager step: where anything has changed, or not all of them replay, all run the step eagerly.
 #pragma once
 #include <tandem/nn/named_tensors.h>
 #include <tandem/parallel/buckets.h>
 #include <tandem/parallel/grad_bucket.h>
 
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 
 namespace tandem {
+
+class StepCapture;
 
 struct ReducerOptions {
   BucketLimits limits;
@@ -83,6 +90,11 @@ class TANDEM_API Reducer final : public GradObserver {
   std::vector<int> ranks_taking_part() const;
   void start_bucket(size_t bucket);
   void begin_synchronised(std::span<Leaf* const> leaves);
+  void join_capture(StepCapture& capture);
+  void leave_capture();
+  void replay_round(StepCapture& capture, const std::vector<double>& mine);
+  Tensor exchanged_info() const;
+  bool all_in_graph() const;
   size_t place_of(const Leaf* leaf) const;
   std::string label_of(size_t bucket) const;
   void join_works();
@@ -107,8 +119,9 @@ class TANDEM_API Reducer final : public GradObserver {
   std::unique_ptr<CommHook> hook_ = allreduce_hook();
   Callbacks callbacks_;
 
-  // f64 [2 + 3 + parameters + ranks]: this rank's samples; then, summed over the ranks, the samples, who used which
-  // rule, and by how many ranks each parameter was reached. While joining, also which ranks take part.
+  // f64 [2 + 3 + 1 + parameters + ranks]: this rank's samples; then, summed over the ranks, the samples, who used which
+  // rule, who has this step in a graph, and by how many ranks each parameter was reached. While joining, also which
+  // ranks take part.
   Tensor info_;
   std::vector<Forward> forwards_;  // since the last backward
   std::optional<int64_t> forward_samples_, dropped_samples_, said_samples_;
@@ -123,6 +136,14 @@ class TANDEM_API Reducer final : public GradObserver {
   size_t next_ = 0;              // bucket to start
   Work info_work_;
   std::vector<Work> works_;
+  std::deque<std::vector<double>> exchanged_;  // infos of rounds that a replay was to begin with
+  struct Captured {
+    const StepCapture* capture;
+    int phase, held_back;  // as the step begins
+    int backwards = 0;     // that are not held back
+  };
+  std::weak_ptr<Captured> captured_;                        // of the capture going on, or the last one
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // captured steps ask
 };
 
 }  // namespace tandem

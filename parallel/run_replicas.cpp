@@ -20,6 +20,7 @@ using Join = std::function<std::unique_ptr<ProcessGroup::Impl>(int thread)>;
 struct Run {
   std::function<void(int)> fn;
   Join join;
+  DeviceTransport device_transport = DeviceTransport::where_possible;
   Context context;
   int first_rank = 0;  // of this process
   int threads = 1;     // of each rank's ops
@@ -83,6 +84,7 @@ void run_rank(const std::shared_ptr<Run>& run, int thread) {
     try {
       auto impl = run->join(thread);
       membership = impl->membership;
+      impl->device_transport = run->device_transport;
       ProcessGroup group(std::move(impl));
       // The processes of a machine divide its GPUs among them; CPU devices are each process's own.
       if (!context().device.is_cpu()) context().device.index = uint8_t(group.local_rank());
@@ -132,7 +134,9 @@ void run_replicas(int n, std::function<void(int)> fn, RunReplicasOptions options
   const auto process = launched_rendezvous(process_environment());
   const bool with_others = process && process->world_size > 1 && !options.alone && !context().process_group;
   if (current_device().is_cpu()) set_cpu_devices(std::max(n, device_count(DeviceKind::cpu)));
+  check(options.backend != "mpi", "[run_replicas] backend mpi is for processes, which mpirun starts");
   auto run = std::make_shared<Run>();
+  run->device_transport = device_transport_of(options.backend);
   run->fn = std::move(fn);
   run->join = with_others ? join_threads_of(*process, n, options.timeout) : join_threads(n, options.timeout);
   run->context = context();

@@ -9,6 +9,8 @@ struct RunReplicasOptions {
   int threads = 0;
   /// Of a collective, and of the time a rank may go on after another has failed.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  /// As of ProcessGroupOptions; "mpi" is for processes alone.
+  std::string backend = {};
   /// Leaves out the processes that a launcher has started beside this one.
   bool alone = false;
 };

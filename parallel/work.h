@@ -12,10 +12,11 @@ namespace tandem {
 /// What the two sides of a Work share.
 class TANDEM_API WorkState {
  public:
+  virtual ~WorkState() = default;
   void finish(std::exception_ptr error);
-  bool is_completed() const;
-  std::exception_ptr error() const;
-  void wait() const;
+  virtual bool is_completed() const;
+  virtual std::exception_ptr error() const;
+  virtual void wait() const;
 
  private:
   mutable std::mutex mutex_;
@@ -30,7 +31,8 @@ class TANDEM_API Work {
   Work() = default;
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
 
-  /// Returns when the collective is done. Throws what it ended in: CommError at its deadline at the latest.
+  /// Returns when the collective is done; of one that devices carry out among themselves, when the calling thread's
+  /// work on the device is ordered after it. Throws what it ended in: CommError at its deadline at the latest.
   void wait() const {
     if (state_) state_->wait();
   }

@@ -36,7 +36,7 @@ TEST_CASE("a replica's error reaches the caller with its type, replica and devic
       return y;
     }
   } net;
-  DataParallel dp(net, cpus(3), small_buckets());
+  DataParallel dp(net, test_devices(3), small_buckets());
   Tensor x = random_tensor({6, 2}, {});
   auto run = [&] { sum(dp(x)).backward(); };
   run();
@@ -44,7 +44,7 @@ TEST_CASE("a replica's error reaches the caller with its type, replica and devic
   net.zero_grad();
   for (int backward : {0, 10})
     for (int r = 0; r < 3; ++r) {
-      const std::string name = message("[DataParallel] replica ", r, " on cpu:", r, ": ");
+      const std::string name = message("[DataParallel] replica ", r, " on ", test_device(r), ": ");
       net.where = r + backward;
       net.kind = 0;
       CHECK_THROWS_WITH_AS(run(), (name + "[op] no shape").c_str(), ShapeError);
@@ -81,7 +81,7 @@ TEST_CASE("after a missed deadline every call is refused, and the late replica e
     std::atomic<bool> hang{false}, hung{false};
     Late() { add("fc", fc); }
     Tensor forward(const Tensor& x) override {
-      if (x.device() == cpu(1) && hang) {
+      if (x.device() == test_device(1) && hang) {
         while (hang) std::this_thread::sleep_for(1ms);
         Tensor y = fc(x);
         hung = true;
@@ -96,12 +96,13 @@ TEST_CASE("after a missed deadline every call is refused, and the late replica e
   static Late& net = *new Late;
   Tensor x = random_tensor({4, 2}, {}), earlier;
   {
-    DataParallel dp(net, cpus(2), {.timeout = kDeadline});
+    DataParallel dp(net, test_devices(2), {.timeout = kDeadline});
     earlier = sum(dp(x));
     net.hang = true;
-    const std::string why = "[DataParallel] replica 1 on cpu:1: no end of its forward within 2000 ms";
+    const std::string name = message("replica 1 on ", test_device(1));
+    const std::string why = "[DataParallel] " + name + ": no end of its forward within 2000 ms";
     CHECK_THROWS_WITH_AS(dp(x), why.c_str(), CommError);
-    CHECK(says(error_of([&] { dp(x); }), "replica 1 on cpu:1"));
+    CHECK(says(error_of([&] { dp(x); }), name));
     CHECK(says(error_of([&] { dp.step(x, x, nn::MSELoss()); }), "can't be used any more"));
     CHECK(says(error_of([&] { earlier.backward(); }), "can't be used any more"));
   }
@@ -111,14 +112,14 @@ TEST_CASE("after a missed deadline every call is refused, and the late replica e
   for (int i = 0; i < 5000 && handles > 1; ++i) std::this_thread::sleep_for(1ms);
   CHECK(net.hung);
   CHECK(handles == 1);
-  CHECK(says(error_of([&] { DataParallel(net, cpus(2)); }), "another data-parallel wrapper holds fc.weight"));
+  CHECK(says(error_of([&] { DataParallel(net, test_devices(2)); }), "another data-parallel wrapper holds fc.weight"));
   CHECK_NOTHROW(sum(net(x)).backward());
 }
 
 TEST_CASE("several wrappers in one graph, and one module per wrapper") {
   auto a = make<SmallNet>(Dtype::f64), b = make<SmallNet>(Dtype::f64);
   auto a_alone = make<SmallNet>(Dtype::f64), b_alone = make<SmallNet>(Dtype::f64);
-  DataParallel dp_a(*a, cpus(2), small_buckets()), dp_b(*b, cpus(3), small_buckets());
+  DataParallel dp_a(*a, test_devices(2), small_buckets()), dp_b(*b, test_devices(3), small_buckets());
   Batch batch(5, Dtype::f64);
   for (int i = 0; i < 2; ++i) {
     sum(dp_a(batch.x) * dp_b(batch.x)).backward();
@@ -126,7 +127,7 @@ TEST_CASE("several wrappers in one graph, and one module per wrapper") {
   }
   check_same(*a, *a_alone, kF64);
   check_same(*b, *b_alone, kF64);
-  CHECK(says(error_of([&] { DataParallel(*a, cpus(2)); }), "another data-parallel wrapper holds conv.weight"));
+  CHECK(says(error_of([&] { DataParallel(*a, test_devices(2)); }), "another data-parallel wrapper holds conv.weight"));
   CHECK_NOTHROW(sum(dp_a(batch.x)).backward());
 }
 
@@ -135,7 +136,7 @@ TEST_CASE("a graph outlives its wrapper") {
   Batch b(5, Dtype::f64);
   Tensor y;
   {
-    DataParallel dp(*net, cpus(2));
+    DataParallel dp(*net, test_devices(2));
     y = sum(dp(b.x));
   }
   y.backward();
@@ -156,24 +157,24 @@ TEST_CASE("a wrapper leaves the module's keys alone, holds its place, and says w
   };
   const auto before = keys();
   {
-    DataParallel dp(*net, cpus(2));
+    DataParallel dp(*net, test_devices(2));
     CHECK(keys() == before);
     CHECK(says(error_of([&] { net->to(Dtype::f64); }), "a data-parallel wrapper holds conv.weight"));
     net->requires_grad_(false);
-    CHECK(says(error_of([&] { net->to(cpu(1)); }), "a data-parallel wrapper holds conv.weight"));
+    CHECK(says(error_of([&] { net->to(test_device(1)); }), "a data-parallel wrapper holds conv.weight"));
     net->requires_grad_();
   }
-  CHECK_THROWS_AS(DataParallel(*net, {cpu(0), cpu(1), cpu(0)}), DeviceError);
-  CHECK_THROWS_AS(DataParallel(*net, {cpu(0), cpu(63)}), DeviceError);
+  CHECK_THROWS_AS(DataParallel(*net, {test_device(0), test_device(1), test_device(0)}), DeviceError);
+  CHECK_THROWS_AS(DataParallel(*net, {test_device(0), test_device(63)}), DeviceError);
   CHECK(says(error_of([&] {
-               DataParallel(*net, {cpu(1), cpu(0)});
+               DataParallel(*net, {test_device(1), test_device(0)});
              }),
-             "conv.weight is on cpu:0, the first replica on cpu:1"));
-  net->to(cpu(1));
-  DataParallel dp(*net, {cpu(1), cpu(0)});
+             message("conv.weight is on ", test_device(0), ", the first replica on ", test_device(1))));
+  net->to(test_device(1));
+  DataParallel dp(*net, {test_device(1), test_device(0)});
   Batch b(4);
   Tensor y = dp(b.x);
-  CHECK(y.device() == cpu(1));
+  CHECK(y.device() == test_device(1));
   sum(y).backward();
-  CHECK(net->conv.weight.grad().device() == cpu(1));
+  CHECK(net->conv.weight.grad().device() == test_device(1));
 }

@@ -35,7 +35,7 @@ enum class How { lines, step };
 std::vector<size_t> peaks_of(How how, int replicas, int64_t outputs, int64_t samples, double momentum,
                              size_t* of_optimizer = nullptr) {
   auto net = make<Wide>(Dtype::f32, outputs);
-  DataParallel dp(*net, cpus(replicas), {.threads = 1});
+  DataParallel dp(*net, test_devices(replicas), {.threads = 1});
   nn::SGD optimizer(net->parameters(), {.lr = 0.1, .momentum = momentum});
   nn::CrossEntropyLoss criterion;
   Batch b(samples);
@@ -56,7 +56,7 @@ std::vector<size_t> peaks_of(How how, int replicas, int64_t outputs, int64_t sam
   train();
   if (of_optimizer) *of_optimizer = state_bytes(optimizer);
   std::vector<size_t> peaks;
-  for (int r = 0; r < replicas; ++r) peaks.push_back(max_memory_allocated(cpu(r)) + dp.shared_bytes(r));
+  for (int r = 0; r < replicas; ++r) peaks.push_back(max_memory_allocated(test_device(r)) + dp.shared_bytes(r));
   return peaks;
 }
 
@@ -96,11 +96,11 @@ TEST_CASE("outputs of the whole batch: step leaves them where they are, the call
   CHECK(peaks[0] > peaks[1] + outputs);
 }
 
-TEST_CASE("CPUs other than the first read its parameters; buffers are everyone's own") {
+TEST_CASE("CPUs other than the first read its parameters; buffers are everyone's own" * cpu_only()) {
   auto net = make<Wide>(Dtype::f64, int64_t(10));
   size_t bytes = 0;
   for (auto& [name, p] : net->named_parameters()) bytes += bytes_of(p);
-  DataParallel dp(*net, cpus(2));
+  DataParallel dp(*net, test_devices(2));
   CHECK(dp.shared_bytes(0) == 0);
   CHECK(dp.shared_bytes(1) == bytes);
   CHECK_THROWS_AS((void)dp.shared_bytes(2), Error);

@@ -17,7 +17,7 @@ TEST_CASE("step computes each share's loss in its replica: the same numbers as f
       CAPTURE(n);
       CAPTURE(samples);
       auto net = make<SmallNet>(Dtype::f64), alone = make<SmallNet>(Dtype::f64);
-      DataParallel dp(*net, cpus(n), small_buckets());
+      DataParallel dp(*net, test_devices(n), small_buckets());
       nn::SGD optimizer(net->parameters(), {.lr = 0.1, .momentum = 0.9});
       nn::SGD optimizer_alone(alone->parameters(), {.lr = 0.1, .momentum = 0.9});
       nn::CrossEntropyLoss criterion;
@@ -30,7 +30,7 @@ TEST_CASE("step computes each share's loss in its replica: the same numbers as f
         want.backward();
         CHECK_FALSE(loss.requires_grad());
         CHECK(loss.shape() == Dims{});
-        CHECK(loss.device() == cpu());
+        CHECK(loss.device() == test_device());
         CHECK(relative_difference(loss, want) <= kF64);
         check_same(*net, *alone, kF64);
         optimizer.step();
@@ -46,7 +46,7 @@ TEST_CASE("step: hooks, accumulation, dropout, errors, and a loss given as a fun
     Tensor forward(const Tensor& x) override { return fc(dropout(x, 0.5)); }
   };
   auto net = make<Dropping>(Dtype::f64), alone = make<Dropping>(Dtype::f64);
-  DataParallel dp(*net, cpus(3), small_buckets());
+  DataParallel dp(*net, test_devices(3), small_buckets());
   int hooks = 0;
   net->fc.bias.register_hook([&](const Tensor& g) {
     ++hooks;
@@ -81,11 +81,12 @@ TEST_CASE("the same bits in every run") {
     auto net = make<SmallNet>();
     DataParallel::Options options = small_buckets();
     options.threads = threads;
-    DataParallel dp(*net, cpus(4), options);
+    DataParallel dp(*net, test_devices(4), options);
     nn::SGD optimizer(net->parameters(), {.lr = 0.1, .momentum = 0.9});
     nn::CrossEntropyLoss criterion;
-    Tensor x = from_vector(std::vector<float>(11 * 3 * 8 * 8), {11, 3, 8, 8});
-    for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = std::sin(float(i));
+    std::vector<float> values(11 * 3 * 8 * 8);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(float(i));
+    Tensor x = from_vector(values, {11, 3, 8, 8});
     Tensor y = tensor<int64_t>({0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0});
     for (int i = 0; i < 3; ++i) {
       optimizer.zero_grad();
@@ -109,7 +110,7 @@ TEST_CASE("the same bits in every run") {
 
 TEST_CASE("gradients that are added in many pieces, by whichever replica is idle") {
   nn::Linear fc{300, 500}, alone{300, 500};
-  DataParallel dp(fc, cpus(4), {.threads = 1});
+  DataParallel dp(fc, test_devices(4), {.threads = 1});
   std::vector<float> values;
   for (int i = 0; i < 9 * 300; ++i) values.push_back(float(i * 7 % 11 - 5));  // sums of these are exact
   Tensor x = from_vector(values, {9, 300});
@@ -123,7 +124,7 @@ TEST_CASE("gradients that are added in many pieces, by whichever replica is idle
 
 TEST_CASE("once warm, a step grows no pool") {
   auto net = make<SmallNet>();
-  DataParallel dp(*net, cpus(3));
+  DataParallel dp(*net, test_devices(3));
   nn::SGD optimizer(net->parameters(), {.lr = 0.1});
   nn::CrossEntropyLoss criterion;
   Batch b(12);
@@ -137,7 +138,7 @@ TEST_CASE("once warm, a step grows no pool") {
       optimizer.step();
     }
     std::vector<size_t> bytes;
-    for (int d = 0; d < 3; ++d) bytes.push_back(memory_reserved(cpu(d)));
+    for (int d = 0; d < 3; ++d) bytes.push_back(memory_reserved(test_device(d)));
     return bytes;
   };
   for (bool whole_steps : {false, true}) {

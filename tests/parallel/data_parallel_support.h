@@ -1,6 +1,7 @@
-/// What the tests of DataParallel share: devices, a small net, batches, comparisons.
+/// What the tests of DataParallel share: a small net, batches, comparisons.
 #pragma once
 #include "tests/support/op_case.h"
+#include "tests/support/test_device.h"
 #include "tests/support/text.h"
 
 #include <tandem/core/generator.h>
@@ -18,13 +19,6 @@
 #include <cmath>
 
 namespace tandem::test {
-
-inline std::vector<Device> cpus(int n) {
-  set_cpu_devices(4);
-  std::vector<Device> list;
-  for (int i = 0; i < n; ++i) list.push_back(cpu(i));
-  return list;
-}
 
 // Small buckets, so that there are several.
 inline DataParallel::Options small_buckets() { return {.threads = 1, .first_bucket_bytes = 64, .bucket_bytes = 256}; }

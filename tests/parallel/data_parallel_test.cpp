@@ -24,7 +24,7 @@ TEST_CASE("n replicas are one on the whole batch, over steps with momentum") {
         CAPTURE(n);
         CAPTURE(samples);
         auto net = make<SmallNet>(dtype), alone = make<SmallNet>(dtype);
-        DataParallel dp(*net, cpus(n), small_buckets());
+        DataParallel dp(*net, test_devices(n), small_buckets());
         nn::SGD optimizer(net->parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3});
         nn::SGD optimizer_alone(alone->parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3});
         nn::CrossEntropyLoss criterion({.reduction = samples ? Reduction::mean : Reduction::sum});
@@ -33,7 +33,7 @@ TEST_CASE("n replicas are one on the whole batch, over steps with momentum") {
           optimizer.zero_grad();
           optimizer_alone.zero_grad();
           Tensor out = dp(b.x), want = (*alone)(b.x);
-          CHECK(out.device() == cpu());
+          CHECK(out.device() == test_device());
           CHECK(out.shape() == want.shape());
           if (samples) CHECK(relative_difference(out, want) <= (dtype == Dtype::f64 ? kF64 : kF32));
           criterion(out, b.y).backward();
@@ -54,7 +54,7 @@ TEST_CASE("a batch is split into parts that differ by at most one, each on its r
       return x;
     }
   } probe;
-  DataParallel dp(probe, cpus(4));
+  DataParallel dp(probe, test_devices(4));
   const std::vector<std::array<int64_t, 4>> wanted{{0, -1, -1, -1}, {1, -1, -1, -1}, {1, 1, 1, -1},
                                                    {2, 1, 1, 1},    {2, 2, 1, 1},    {3, 3, 3, 2}};
   for (auto& want : wanted) {
@@ -65,11 +65,11 @@ TEST_CASE("a batch is split into parts that differ by at most one, each on its r
     CHECK(same_bits(dp(x), x));
     for (size_t i = 0; i < 4; ++i) CHECK(probe.rows[i] == want[i]);
   }
-  Tensor elsewhere = random_tensor({5, 2}, {.dtype = Dtype::f32, .device = cpu(3)});
-  CHECK(dp(elsewhere).device() == cpu());
+  Tensor elsewhere = random_tensor({5, 2}, {.dtype = Dtype::f32, .device = test_device(3)});
+  CHECK(dp(elsewhere).device() == test_device());
   CHECK(dp(elsewhere).to_vector() == elsewhere.to_vector());
   CHECK_THROWS_AS(dp(tensor({1.f}).reshape({})), ShapeError);
-  CHECK(dp.devices() == cpus(4));
+  CHECK(dp.devices() == test_devices(4));
   CHECK(&dp.module() == &probe);
 }
 
@@ -83,18 +83,18 @@ TEST_CASE("each replica has its share of the threads") {
   } probe;
   const int before = num_threads();
   set_num_threads(6);
-  CHECK(DataParallel(probe, cpus(2))(ones({2})).numel() == 2);
+  CHECK(DataParallel(probe, test_devices(2))(ones({2})).numel() == 2);
   CHECK(probe.threads == 3);
-  DataParallel(probe, cpus(4), {.threads = 2})(ones({4}));
+  DataParallel(probe, test_devices(4), {.threads = 2})(ones({4}));
   CHECK(probe.threads == 2);
   set_num_threads(before);
   DataParallel all(probe);  // every device of the kind
-  CHECK(all.devices().size() == size_t(device_count(DeviceKind::cpu)));
+  CHECK(all.devices().size() == size_t(device_count(test_device().kind)));
 }
 
 TEST_CASE("outputs of any shape are put together: channels-last images, and numbers as a vector") {
   nn::Conv2d conv{3, 4, {.kernel = 3}};
-  DataParallel dp(conv, cpus(3));
+  DataParallel dp(conv, test_devices(3));
   Tensor x = random_tensor({7, 3, 6, 6}, {}), y = dp(x);
   CHECK(y.layout() == Layout::channels_last);
   CHECK(relative_difference(y, conv(x)) <= kF32);
@@ -104,7 +104,7 @@ TEST_CASE("outputs of any shape are put together: channels-last images, and numb
     Mean() { add("fc", fc); }
     Tensor forward(const Tensor& x) override { return mean(fc(x)); }
   } net;
-  DataParallel of_mean(net, cpus(2));
+  DataParallel of_mean(net, test_devices(2));
   Tensor z = random_tensor({4, 2}, {});
   Tensor means = of_mean(z);
   CHECK(means.shape() == Dims{2});
@@ -117,13 +117,13 @@ TEST_CASE("outputs of any shape are put together: channels-last images, and numb
   struct Ragged : nn::Module {
     Tensor forward(const Tensor& x) override { return zeros({x.size(0), x.device().index + 1}); }
   } ragged;
-  DataParallel of_ragged(ragged, cpus(2));
+  DataParallel of_ragged(ragged, test_devices(2));
   CHECK(says(error_of([&] { of_ragged(z); }), "replica 0 returned [2,1] of f32, replica 1 [2,2]"));
 }
 
 TEST_CASE("gradients accumulate over backwards, and zero_grad starts anew") {
   auto net = make<SmallNet>(Dtype::f64), alone = make<SmallNet>(Dtype::f64);
-  DataParallel dp(*net, cpus(3), small_buckets());
+  DataParallel dp(*net, test_devices(3), small_buckets());
   for (int round = 0; round < 2; ++round) {
     net->zero_grad();
     alone->zero_grad();
@@ -139,7 +139,7 @@ TEST_CASE("gradients accumulate over backwards, and zero_grad starts anew") {
 
 TEST_CASE("the gradient of the input, also where it is the result of an op") {
   auto net = make<SmallNet>(Dtype::f64), alone = make<SmallNet>(Dtype::f64);
-  DataParallel dp(*net, cpus(4), small_buckets());
+  DataParallel dp(*net, test_devices(4), small_buckets());
   Batch b(6, Dtype::f64);
   Tensor x = b.x, x2 = copy_of(b.x, b.x.options());
   x.set_requires_grad();
@@ -159,7 +159,7 @@ TEST_CASE("the gradient of the input, also where it is the result of an op") {
 
 TEST_CASE("retain_graph keeps all replicas' graphs; without it a second backward is an error") {
   auto net = make<SmallNet>(Dtype::f64);
-  DataParallel dp(*net, cpus(2), small_buckets());
+  DataParallel dp(*net, test_devices(2), small_buckets());
   Batch b(4, Dtype::f64);
   Tensor y = sum(dp(b.x));
   y.backward({}, true);
@@ -171,7 +171,7 @@ TEST_CASE("retain_graph keeps all replicas' graphs; without it a second backward
 
 TEST_CASE("without grad mode nothing is recorded") {
   auto net = make<SmallNet>();
-  DataParallel dp(*net, cpus(2));
+  DataParallel dp(*net, test_devices(2));
   Batch b(4);
   NoGradGuard guard;
   CHECK_FALSE(dp(b.x).requires_grad());
@@ -180,7 +180,7 @@ TEST_CASE("without grad mode nothing is recorded") {
 
 TEST_CASE("frozen parameters have no gradient, and may be frozen and thawed between steps") {
   auto net = make<SmallNet>(Dtype::f64), alone = make<SmallNet>(Dtype::f64);
-  DataParallel dp(*net, cpus(3), small_buckets());
+  DataParallel dp(*net, test_devices(3), small_buckets());
   Batch b(7, Dtype::f64);
   auto both = [&](auto&& f) {
     f(*net);
@@ -219,7 +219,7 @@ TEST_CASE("a parameter that is used twice, and one that two layers share") {
   };
   auto net = make<Shared>(), alone = make<Shared>();
   CHECK(net->parameters().size() == 3);
-  DataParallel dp(*net, cpus(3), small_buckets());
+  DataParallel dp(*net, test_devices(3), small_buckets());
   Tensor x = random_tensor({5, 4}, {});
   for (int i = 0; i < 2; ++i) {
     sum(dp(x)).backward();
@@ -245,7 +245,7 @@ TEST_CASE("a parameter that no replica uses has no gradient; one that some use h
   for (bool first : {true, false}) {
     CAPTURE(first);
     net.zero_grad();
-    DataParallel dp(net, cpus(2), small_buckets());
+    DataParallel dp(net, test_devices(2), small_buckets());
     Tensor x = first ? tensor({1.f, 2.f, -1.f, 3.f}).reshape({2, 2}) : tensor({-1.f, 3.f, 1.f, 2.f}).reshape({2, 2});
     for (int i = 1; i <= 2; ++i) {
       sum(dp(x)).backward();
@@ -257,9 +257,9 @@ TEST_CASE("a parameter that no replica uses has no gradient; one that some use h
     }
   }
   struct Detached : Choice {
-    Tensor forward(const Tensor& x) override { return x.device() == cpu() ? all(x).detach() : all(x); }
+    Tensor forward(const Tensor& x) override { return x.device() == test_device() ? all(x).detach() : all(x); }
   } detached;
-  DataParallel dp(detached, cpus(2), small_buckets());
+  DataParallel dp(detached, test_devices(2), small_buckets());
   sum(dp(tensor({1.f, 2.f, -1.f, 3.f}).reshape({2, 2}))).backward();
   CHECK(detached.all.weight.grad().to_vector() == std::vector<float>{-1, 3, -1, 3});
   detached.zero_grad();
@@ -273,7 +273,7 @@ TEST_CASE("a parameter that no replica uses has no gradient; one that some use h
     Tensor forward(const Tensor& x) override { return op(fc(x)); }
   } untouched;
   untouched.op = constant;
-  DataParallel of_untouched(untouched, cpus(2));
+  DataParallel of_untouched(untouched, test_devices(2));
   sum(of_untouched(ones({2, 2}))).backward();
   CHECK_FALSE(untouched.fc.weight.grad().defined());
   int id = untouched.fc.weight.register_hook([](const Tensor&) -> Tensor { throw Error("no gradient, no hook"); });
@@ -284,7 +284,7 @@ TEST_CASE("a parameter that no replica uses has no gradient; one that some use h
 
 TEST_CASE("a hook sees the sum over all replicas of this backward alone, and may replace it") {
   auto net = make<SmallNet>(Dtype::f64), alone = make<SmallNet>(Dtype::f64);
-  DataParallel dp(*net, cpus(4), small_buckets());
+  DataParallel dp(*net, test_devices(4), small_buckets());
   Batch b(6, Dtype::f64);
   std::vector<Tensor> seen;
   for (SmallNet* n : {net.get(), alone.get()})
@@ -304,7 +304,7 @@ TEST_CASE("a hook sees the sum over all replicas of this backward alone, and may
 
 TEST_CASE("the caller's hooks and anomaly detection work around and inside the replicas") {
   auto net = make<SmallNet>(Dtype::f64);
-  DataParallel dp(*net, cpus(2));
+  DataParallel dp(*net, test_devices(2));
   Batch b(4, Dtype::f64);
   Tensor y = dp(b.x);
   int calls = 0;
@@ -332,7 +332,7 @@ TEST_CASE("batch norm works on each replica's share, and the module keeps replic
   };
   for (std::optional<double> momentum : {std::optional(0.1), std::optional<double>()}) {  // without: a running mean
     auto net = make<Normed>(Dtype::f32, momentum), alone = make<Normed>(Dtype::f32, momentum);
-    DataParallel dp(*net, cpus(3));
+    DataParallel dp(*net, test_devices(3));
     for (int step = 0; step < 3; ++step) {
       Batch b(7);
       Tensor y = dp(b.x);
@@ -359,14 +359,14 @@ TEST_CASE("a second forward before the backward, with buffers that the first one
     }
     Tensor forward(const Tensor& x) override { return bn(unsqueeze(unsqueeze(fc(x), 2), 3)); }
   } net;
-  DataParallel dp(net, cpus(2));
+  DataParallel dp(net, test_devices(2));
   Tensor a = dp(random_tensor({6, 3}, {})), b = dp(random_tensor({6, 3}, {}));
   CHECK_NOTHROW(sum(a * b).backward());
 }
 
 TEST_CASE("changed values reach every replica, whoever changed them, and tensors that moved are found") {
   auto net = make<SmallNet>(Dtype::f64), alone = make<SmallNet>(Dtype::f64);
-  DataParallel dp(*net, cpus(3), small_buckets());
+  DataParallel dp(*net, test_devices(3), small_buckets());
   Batch b(6, Dtype::f64);
   Tensor y = sum(dp(b.x));
   nn::SGD optimizer(net->parameters(), {.lr = 0.5});  // moves values and gradients after the forward
@@ -404,7 +404,7 @@ TEST_CASE("dropout draws what one replica would draw, forward and in activation 
   for (bool again : {false, true}) {
     auto net = make<Dropping>(), alone = make<Dropping>();
     net->again = alone->again = again;
-    DataParallel dp(*net, cpus(3));
+    DataParallel dp(*net, test_devices(3));
     Tensor x = random_tensor({7, 4}, {}), x2 = copy_of(x, {});
     x.set_requires_grad();
     x2.set_requires_grad();
@@ -424,7 +424,7 @@ TEST_CASE("dropout draws what one replica would draw, forward and in activation 
   struct Bare : nn::Module {
     Tensor forward(const Tensor& x) override { return dropout(x, 0.5); }
   } bare;
-  DataParallel dp(bare, cpus(4));
+  DataParallel dp(bare, test_devices(4));
   Tensor x = ones({9, 33});
   manual_seed(4);
   Tensor a = dp(x);
@@ -436,7 +436,7 @@ TEST_CASE("the generator comes back from replica 0") {
   struct Noisy : nn::Module {
     Tensor forward(const Tensor& x) override { return x + double(default_generator().uniform_float()); }
   } noisy;
-  DataParallel dp(noisy, cpus(2));
+  DataParallel dp(noisy, test_devices(2));
   manual_seed(6);
   const float first = dp(zeros({2, 1})).to_vector()[0], second = default_generator().uniform_float();
   manual_seed(6);

@@ -2,6 +2,7 @@
 #include "tests/support/environment.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_device.h"
 #include "tests/support/text.h"
 
 #include <tandem/parallel/flight_record.h>
@@ -40,7 +41,7 @@ void fail() {
 
 }  // namespace
 
-TEST_CASE("a failure is logged with the last collectives, once for each rank that meets it") {
+TEST_CASE("a failure is logged with the last collectives, once for each rank that meets it" * cpu_only()) {
   LogCapture captured;
   fail();
   const std::string line = captured.find("rank 0:");
@@ -51,7 +52,7 @@ TEST_CASE("a failure is logged with the last collectives, once for each rank tha
   CHECK(captured.lines() == 1);
 }
 
-TEST_CASE("the file that the environment names has the last 64 of each communicator") {
+TEST_CASE("the file that the environment names has the last 64 of each communicator" * cpu_only()) {
   TemporaryFolder folder;
   Variable record("TANDEM_FLIGHT_RECORD", folder / "flight");
   LogCapture captured;

@@ -44,11 +44,11 @@ const nn::SGD::Options kSgd{.lr = 0.1, .momentum = 0.9};
 // The batch of a step on a rank.
 Tensor input(int step, int rank) {
   manual_seed(uint64_t(100 + step * 10 + rank));
-  return randn({kBatch, 6}, {.device = cpu()}).to(Dtype::f64);
+  return randn({kBatch, 6}, {.device = cpu()}).to(Dtype::f64).to(current_device());
 }
 Tensor target(int step, int rank) {
   manual_seed(uint64_t(500 + step * 10 + rank));
-  return randint(0, 3, {kBatch}, {.dtype = Dtype::i64, .device = cpu()});
+  return randint(0, 3, {kBatch}, {.dtype = Dtype::i64, .device = cpu()}).to(current_device());
 }
 
 std::vector<double> values_of(const nn::Module& m) {
@@ -263,6 +263,7 @@ TEST_CASE("a loop that throws on one rank ends the others, naming it") {
     run_replicas(2, [&](int rank) {
       nn::Linear net(1, 1);
       DistributedDataParallel ddp(net);
+      current_process_group().barrier();  // all are there before one of them ends it
       const std::string error = error_of<std::exception>([&] {
         ddp.join([&] {
           if (rank == 1) throw std::runtime_error("no such file");
@@ -282,6 +283,7 @@ TEST_CASE("what a join can't do, it refuses") {
   run_replicas(2, [](int) {
     nn::Linear net(1, 1);
     DistributedDataParallel ddp(net);
+    current_process_group().barrier();  // all are there before one of them ends it
     CHECK(says(error_of<std::exception>([&] { ddp.join([] {}, {.divide_by_initial_world_size = true}); }),
                "averages by rank"));
     CHECK(says(error_of<std::exception>([&] { ddp.join([&] { ddp.join([] {}); }); }), "within another one"));

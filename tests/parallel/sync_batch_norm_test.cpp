@@ -156,8 +156,8 @@ TEST_CASE("by rank: the gradient is that of the mean of the ranks' means, as PyT
     Tensor x = input(Dtype::f64).narrow(0, from, n).to(current_device()).clone().set_requires_grad();
     Tensor mine = ddp(x) * weights.narrow(0, from, n).to(current_device());
     (sum(mine) / double(n)).backward();
-    CHECK(max_difference(bn.weight.grad().to(cpu(0)), one.weight.grad()) < 1e-12);
-    CHECK(max_difference(bn.bias.grad().to(cpu(0)), one.bias.grad()) < 1e-12);
+    CHECK(max_difference(bn.weight.grad().to(one.weight.device()), one.weight.grad()) < 1e-12);
+    CHECK(max_difference(bn.bias.grad().to(one.weight.device()), one.bias.grad()) < 1e-12);
   });
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("the input's gradient is the one device's, where its loss is the ranks
       Tensor mine = all.narrow(0, from, n).to(current_device()).clone().set_requires_grad();
       (sum(bn(mine) * weights.narrow(0, from, n).to(current_device())) / double(n)).backward();
       const double weight = rank == 0 ? a : b;
-      CHECK(max_difference(mine.grad().to(cpu(0)) * weight, x.grad().narrow(0, from, n)) < 1e-12);
+      CHECK(max_difference(mine.grad().to(x.device()) * weight, x.grad().narrow(0, from, n)) < 1e-12);
     });
   }
 }

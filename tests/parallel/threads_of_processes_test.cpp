@@ -4,6 +4,7 @@
 #include "tests/support/environment.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_device.h"
 #include "tests/support/text.h"
 
 #include <tandem/core/generator.h>
@@ -79,7 +80,7 @@ TEST_CASE("a process whose threads train" * doctest::skip()) {
     CHECK(group.size() == n);
     CHECK(group.local_rank() == rank);
     CHECK(group.local_size() == n);
-    CHECK(current_device() == cpu(rank - first));
+    CHECK(current_device() == (on_cpu() ? cpu(rank - first) : test_device(rank)));
     say(message("bits", rank), train(rank));
   });
 }

@@ -37,10 +37,12 @@ std::vector<Outcome> run_group(const std::string& transport, int ranks, const st
     return outcomes;
   }
   const std::string address = message("tcp://127.0.0.1:", free_port());
+  const Device first = current_device();
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       outcomes[size_t(r)] = outcome_of([&] {
+        DeviceGuard mine(first.is_cpu() ? first : Device{first.kind, uint8_t(r)});  // as run_replicas has it
         auto group = init_process_group(
             {.init_method = address, .rank = r, .world_size = ranks, .timeout = timeout, .transport = transport});
         fn(group);

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <vector>
 
 namespace tandem::test {
 
@@ -16,6 +17,17 @@ inline Device test_device() {
     return e ? parse_device(e) : cpu();
   }();
   return d;
+}
+
+/// The i-th device of its kind. There are at least four.
+inline Device test_device(int i) {
+  if (test_device().is_cpu() && device_count(DeviceKind::cpu) < 4) set_cpu_devices(4);
+  return {test_device().kind, uint8_t(i)};
+}
+inline std::vector<Device> test_devices(int n) {
+  std::vector<Device> list;
+  for (int i = 0; i < n; ++i) list.push_back(test_device(i));
+  return list;
 }
 
 inline bool on_cpu() { return test_device().is_cpu(); }
