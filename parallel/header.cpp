@@ -17,9 +17,10 @@ uint8_t other_half(uint8_t kind) {
 }  // namespace
 
 bool same_collective(const Header& a, const Header& b) {
-  return a.sequence == b.sequence && a.elements == b.elements && a.channel == b.channel && a.peer == b.peer &&
-         a.kind == other_half(b.kind) && a.dtype == b.dtype && a.op == b.op && a.weighted == b.weighted &&
-         a.layout == b.layout;
+  const bool transfer = Kind(a.kind) == Kind::send || Kind(a.kind) == Kind::recv;
+  return a.sequence == b.sequence && a.elements == b.elements && a.channel == b.channel &&
+         (transfer || a.peer == b.peer) && a.kind == other_half(b.kind) && a.dtype == b.dtype && a.op == b.op &&
+         a.weighted == b.weighted && a.layout == b.layout;
 }
 
 std::string to_string(const Header& h) {
@@ -34,6 +35,8 @@ std::string to_string(const Header& h) {
     case Kind::broadcast:
     case Kind::gather:
     case Kind::scatter: s += message(" (root ", h.peer, ")"); break;
+    case Kind::send: s += message(" (to ", h.peer, ")"); break;
+    case Kind::recv: s += message(" (from ", h.peer, ")"); break;
     default: break;
   }
   return s;

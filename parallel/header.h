@@ -13,7 +13,7 @@ struct Header {
   uint64_t elements = 0;
   double weight = 1;  // this rank's factor
   uint32_t channel = 0;
-  int32_t peer = -1;  // the root; -1 where there is none
+  int32_t peer = -1;  // the root, or the other side of a transfer; -1 where there is none
   uint8_t kind = 0, dtype = 0, op = 0;
   uint8_t weighted = 0;  // whether there are factors
   uint8_t skip = 0;      // this rank's values count for nothing

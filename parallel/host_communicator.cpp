@@ -42,7 +42,9 @@ Header header_of(const Collective& c, const Channel& channel, int size, bool val
     case Kind::reduce:
     case Kind::broadcast:
     case Kind::gather:
-    case Kind::scatter: h.peer = c.peer; break;
+    case Kind::scatter:
+    case Kind::send:
+    case Kind::recv: h.peer = c.peer; break;
     default: break;
   }
   if (c.kind == Kind::all_reduce || c.kind == Kind::reduce || c.kind == Kind::broadcast)
@@ -146,8 +148,8 @@ void HostCommunicator::run_in_turn(const std::function<void()>& f) {
 Work HostCommunicator::start_in_turn(std::function<void()> f) {
   auto state = std::make_shared<WorkState>();
   std::lock_guard lock(mutex_);
-  tasks_.push_back({std::move(f), state});
   if (!lane_.joinable()) lane_ = std::thread([this] { lane(); });
+  tasks_.push_back({std::move(f), state});
   changed_.notify_all();
   return Work(state);
 }

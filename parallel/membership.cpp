@@ -10,6 +10,8 @@ namespace {
 
 // How long a verdict may take: of a death, whose trace a member has met; and one that was asked for at a deadline.
 constexpr std::chrono::milliseconds kVerdictGrace{2000}, kAnswerGrace{4000};
+// How long the store takes to say that a member is silent, where it is.
+constexpr std::chrono::milliseconds kSilenceGrace{800};
 
 }  // namespace
 
@@ -205,30 +207,38 @@ void Wait::require_match(int member, const Header& theirs) {
   throw CommError(message("the ranks ask for different collectives: ", header_, " and ", theirs));
 }
 
-void Wait::await_verdict() const {
-  const auto until = Clock::now() + kVerdictGrace;
-  while (!membership_.failed() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+void Wait::await_verdict(std::chrono::milliseconds grace) const {
+  const auto until = Clock::now() + grace;
+  while (!membership_.failed() && membership_.has_judge() && Clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 // The end of a connection may have a cause elsewhere, which the verdict knows.
 void Wait::broken(int member, const std::string& how) {
-  await_verdict();
-  const int other = channel_.members[size_t(member)];
-  if (!membership_.failed())
-    membership_.report(-1, message("[", what(), "] the connection between ranks ", membership_.rank(), " and ", other,
-                                   " broke (", how, "); both are alive"));
+  const int me = membership_.rank(), other = channel_.members[size_t(member)];
+  await_verdict(kVerdictGrace);
+  if (!membership_.failed() && membership_.has_judge()) {
+    // A large process takes its time to die, but it is silent meanwhile.
+    membership_.require_alive(channel_, here());
+    await_verdict(kSilenceGrace);
+  }
+  if (!membership_.has_judge())
+    membership_.fail(other, message("[", here(), "] rank ", other, " has ended: its connection to rank ", me,
+                                    " broke (", how, "), and rank 0, whose store could tell more, has left"));
+  membership_.report(-1, message("[", here(), "] the connection between ranks ", me, " and ", other, " broke (", how,
+                                 "); both are alive"));
   membership_.throw_verdict(here());
 }
 
 void Wait::broken_device(const std::string& what) {
-  await_verdict();
+  await_verdict(kVerdictGrace);
   membership_.report(-1, message("[", here(), "] failed on rank ", membership_.rank(), "'s device: ", what));
   membership_.throw_verdict(here());
 }
 
 void Wait::withdrawn() {
-  await_verdict();
-  membership_.report(-1, message("[", what(), "] a rank has withdrawn without saying why"));
+  await_verdict(kVerdictGrace);
+  membership_.report(-1, message("[", here(), "] a rank has withdrawn without saying why"));
   membership_.throw_verdict(here());
 }
 

@@ -61,6 +61,8 @@ class TANDEM_API Membership {
   /// The same for all members. Where there is one already on this rank, the others are told that one: this is its
   /// echo.
   void report(int culprit, const std::string& why);
+  /// Whether anybody can still tell which member has died: the store has not ended.
+  virtual bool has_judge() const { return true; }
   /// A deadline has passed in this channel: asks for a verdict, which comes as a failure. May be called again.
   virtual void expired(const Channel& channel, const std::string& what) = 0;
   /// A long wait goes on as long as all members' processes run: asks for a verdict on one that does not. May be called
@@ -114,13 +116,14 @@ class TANDEM_API Membership {
   int next_wake_ = 0;
 };
 
-/// While members of a channel connect: the departure of one that had not connected ends it for the others. Left without
-/// done(), the channel counts as never connected.
+/// While members of a channel connect: the departure of one that had not connected ends it for the others, and at a
+/// deadline those who have not even come are behind. Left without done(), the channel counts as never connected.
 class TANDEM_API Connecting {
  public:
   /// Throws the verdict, or where a member that is needed has left.
   Connecting(Membership& membership, Channel& channel) : channel_(channel) {
     channel_.connecting = true;
+    channel_.steps = 1;
     membership.look_for_absent(channel_);
     membership.check("connecting " + channel_.name);
   }
@@ -174,7 +177,7 @@ class TANDEM_API Wait {
  private:
   std::string here() const;
   std::string what() const;
-  void await_verdict() const;
+  void await_verdict(std::chrono::milliseconds grace) const;
 
   Membership& membership_;
   Channel& channel_;

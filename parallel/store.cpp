@@ -4,6 +4,7 @@
 #include <tandem/parallel/store_server.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 
@@ -24,17 +25,32 @@ struct Store::Impl {
   std::string token;
   std::shared_ptr<StoreServer> server;  // where this process serves
   std::mutex mutex;
+  std::condition_variable changed;
+  bool connecting = false;  // one of those who ask; the others have deadlines of their own
   std::shared_ptr<StoreClient> client;
 
   std::shared_ptr<StoreClient> connected(Clock::time_point deadline) {
-    std::lock_guard lock(mutex);
-    if (!client) {
-      const StoreAddress address{options.host, options.port};
-      client = std::make_shared<StoreClient>(
-          connect_to_store([&](std::string&) { return address; }, token, deadline, "this process"), StoreEvents{});
-      client->start();
-    }
-    return client;
+    std::unique_lock lock(mutex);
+    if (!changed.wait_until(lock, deadline, [&] { return !connecting; }))
+      throw StoreSilent("[store] the store could not be reached again in time");
+    if (client) return client;
+    connecting = true;
+    struct Done {
+      Impl& impl;
+      std::unique_lock<std::mutex>& lock;
+      ~Done() {
+        if (!lock) lock.lock();
+        impl.connecting = false;
+        impl.changed.notify_all();
+      }
+    } done{*this, lock};
+    lock.unlock();
+    const StoreAddress address{options.host, options.port};
+    auto made = std::make_shared<StoreClient>(
+        connect_to_store([&](std::string&) { return address; }, token, deadline, "this process"), StoreEvents{});
+    made->start();
+    lock.lock();
+    return client = std::move(made);
   }
 
   // A request that may be made twice is made again where the connection ends before the answer.

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 namespace tandem {
@@ -23,11 +24,9 @@ asio::ip::tcp protocol_of(int fd) {
 
 class StoreClient::Impl {
  public:
-  Impl(Descriptor fd, StoreEvents events)
-      : events_(std::move(events)),
-        protocol_(protocol_of(fd.get())),
-        socket_(io_, protocol_, fd.release()),
-        timer_(io_) {
+  Impl(Descriptor fd, StoreEvents events) : events_(std::move(events)), socket_(io_), timer_(io_) {
+    socket_.assign(protocol_of(fd.get()), fd.get());
+    fd.release();
     read();
     tick();
   }
@@ -154,7 +153,6 @@ class StoreClient::Impl {
   }
 
   const StoreEvents events_;
-  const asio::ip::tcp protocol_;
   asio::io_context io_{1};
   asio::ip::tcp::socket socket_;
   asio::steady_timer timer_;
@@ -176,9 +174,12 @@ const std::string& StoreReply::value() const {
   return text;
 }
 
-StoreClient::StoreClient(Descriptor connection, StoreEvents events)
+StoreClient::StoreClient(Descriptor connection, StoreEvents events) try
     : local_host_(host_of(local_address(connection.get()))),
-      impl_(std::make_unique<Impl>(std::move(connection), std::move(events))) {}
+      impl_(std::make_unique<Impl>(std::move(connection), std::move(events))) {
+} catch (const std::system_error& e) {
+  throw CommError(message("[store] a connection can't be served: ", e.what()));
+}
 StoreClient::~StoreClient() = default;
 
 std::string StoreClient::request(StoreOp op, const std::string& body, std::chrono::milliseconds patience) {

@@ -77,7 +77,7 @@ void StoreMembership::join() {
     } catch (const StoreSilent& e) {
       throw CommError(message("[rendezvous] rank ", rank(), " waits for the others in vain: ", e.what()), 0);
     } catch (const CommError&) {
-      check("the rendezvous");
+      check_rendezvous();
       throw;
     }
     client_->stop();
@@ -96,7 +96,12 @@ void StoreMembership::begin() {
     ended = why_ended_;
   }
   if (!ended.empty()) connection_ended(ended);
-  check("the rendezvous");
+  check_rendezvous();
+}
+
+// A verdict on the rendezvous itself says so.
+void StoreMembership::check_rendezvous() const {
+  if (failed()) throw_verdict(verdict().second.starts_with("[rendezvous]") ? "" : "the rendezvous");
 }
 
 void StoreMembership::shut_down(const std::string& reason) {
@@ -168,6 +173,11 @@ void StoreMembership::tell_all(int culprit, const std::string& why) {
     // It has ended, or a verdict came first.
   }
   fail(culprit, why);
+}
+
+bool StoreMembership::has_judge() const {
+  std::lock_guard lock(state_mutex_);
+  return why_ended_.empty() || !master_left_;  // where rank 0 has died, that is the verdict
 }
 
 void StoreMembership::ask(const Channel& channel, const std::string& what, bool only_for_silence) {

@@ -41,6 +41,7 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
   ~StoreMembership() override;
 
   std::unique_ptr<Transport> connect(const std::shared_ptr<Channel>& channel) override;
+  bool has_judge() const override;
   void expired(const Channel& channel, const std::string& what) override { ask(channel, what, false); }
   void require_alive(const Channel& channel, const std::string& what) override { ask(channel, what, true); }
 
@@ -61,6 +62,7 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
   void ask(const Channel& channel, const std::string& what, bool only_for_silence);
   void join();
   void begin();
+  void check_rendezvous() const;
   void interrupt_client();
   void told(StoreOp op, FrameReader& body);
   void connection_ended(const std::string& why);
@@ -73,7 +75,7 @@ class TANDEM_API StoreMembership : public Membership, public AddressBook {
   std::string local_host_;
   std::unique_ptr<StoreClient> client_;
 
-  std::mutex state_mutex_;
+  mutable std::mutex state_mutex_;
   bool joined_ = false, left_ = false, master_left_ = false;
   std::string why_ended_;                   // the connection, where it has
   std::optional<Clock::time_point> asked_;  // the store, which has not answered yet

@@ -11,6 +11,7 @@
 #include <future>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 
 namespace tandem {
@@ -56,7 +57,9 @@ Descriptor listen_patiently(const SocketAddress& a) {
 class StoreServer::Impl {
  public:
   Impl(Descriptor listener, std::string token, Nonce identity)
-      : listener_(io_, listener.release()), timer_(io_), token_(std::move(token)), identity_(identity) {
+      : listener_(io_), timer_(io_), token_(std::move(token)), identity_(identity) {
+    listener_.assign(listener.get());
+    listener.release();
     accept_when_ready();
     tick();
     thread_ = std::thread([this] { io_.run(); });
@@ -160,10 +163,10 @@ class StoreServer::Impl {
 class StoreServer::Impl::Connection : public StorePeer, public std::enable_shared_from_this<Connection> {
  public:
   Connection(Impl& server, Descriptor fd)
-      : server_(server),
-        from_(to_string(remote_address(fd.get()))),
-        protocol_(protocol_of(fd.get())),
-        socket_(server.io_, protocol_, fd.release()) {}
+      : server_(server), from_(to_string(remote_address(fd.get()))), socket_(server.io_) {
+    socket_.assign(protocol_of(fd.get()), fd.get());
+    fd.release();
+  }
 
   // The greeting: nothing is read that is longer than an answer, before the token is proved.
   void greet() {
@@ -267,7 +270,6 @@ class StoreServer::Impl::Connection : public StorePeer, public std::enable_share
 
   Impl& server_;
   const std::string from_;
-  const asio::ip::tcp protocol_;
   asio::ip::tcp::socket socket_;
   StoreChallenge challenge_;
   StoreAnswer answer_;
@@ -280,9 +282,13 @@ class StoreServer::Impl::Connection : public StorePeer, public std::enable_share
 void StoreServer::Impl::admit(Descriptor fd) {
   if (unproven_.size() >= kMostUnproven)
     unproven_.front()->refuse("too many have come without proving the token, and it is the oldest of them");
-  auto c = std::make_shared<Connection>(*this, std::move(fd));
-  unproven_.push_back(c);
-  c->greet();
+  try {
+    auto c = std::make_shared<Connection>(*this, std::move(fd));
+    unproven_.push_back(c);
+    c->greet();
+  } catch (const std::exception& e) {  // the system has no more to give: the others go on
+    refusals_.warn(message("[store] a connection can't be served: ", e.what()));
+  }
 }
 
 void StoreServer::Impl::close_half_open(Clock::time_point now) {
@@ -325,7 +331,7 @@ void StoreServer::Impl::ended(const ConnectionPtr& c, const std::string& why) {
   finish_what_is_settled();
 }
 
-StoreServer::StoreServer(const std::string& host, int port, std::string token) : token_(std::move(token)) {
+StoreServer::StoreServer(const std::string& host, int port, std::string token) try : token_(std::move(token)) {
   Descriptor listener = listen_patiently(address_to_serve(host, port, token_));
   const SocketAddress here = local_address(listener.get());
   const Nonce identity = make_nonce();
@@ -333,6 +339,8 @@ StoreServer::StoreServer(const std::string& host, int port, std::string token) :
   port_ = port_of(here);
   identity_ = to_hex(identity);
   impl_ = std::make_unique<Impl>(std::move(listener), token_, identity);
+} catch (const std::system_error& e) {
+  throw CommError(message("[store] ", host, ":", port, " can't be served: ", e.what()));
 }
 
 StoreServer::~StoreServer() = default;

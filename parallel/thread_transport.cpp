@@ -9,6 +9,7 @@ namespace {
 
 // A wait begins by looking this often: most are short, but whoever is waited for may need this core.
 constexpr int kLooks = 200;
+constexpr std::chrono::milliseconds kNapAfterFailure{1};
 
 void copy(std::span<std::byte> to, std::span<const std::byte> from) {
   if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
@@ -48,7 +49,8 @@ void ThreadTransport::sleep_until(Ready ready, Check check, Wait& wait) {
     std::unique_lock lock(hub_->mutex);
     ++hub_->sleepers;
     const bool over = ready();
-    if (!over && !membership_.failed()) hub_->changed.wait_for(lock, wait.nap());
+    // After a failure nobody need wake this one any more.
+    if (!over) hub_->changed.wait_for(lock, membership_.failed() ? kNapAfterFailure : wait.nap());
     --hub_->sleepers;
     if (over || ready()) return;
   }

@@ -193,13 +193,18 @@ TEST_CASE("the death of a process ends the others' collectives within a second, 
 
 namespace {
 
-constexpr auto kPatience = 500ms;  // of the group in which a checkpoint is written
+constexpr auto kPatience = 2000ms;  // of the group in which a checkpoint is written
 
 }  // namespace
 
 TEST_CASE("a rank of which the first writes for long" * doctest::skip()) {
   auto o = from_environment();
   o.timeout = kPatience;
+  // However long processes take to start here: that is not what the deadline is for.
+  write("up" + std::to_string(o.rank), "");
+  for (int r = 0; r < o.world_size; ++r)
+    while (!std::filesystem::exists(variable("TEST_FOLDER") + "up" + std::to_string(r)))
+      std::this_thread::sleep_for(1ms);
   auto group = init_process_group(o);
   const int victim = std::atoi(variable("TEST_VICTIM").c_str());
   try {
@@ -215,35 +220,37 @@ TEST_CASE("a rank of which the first writes for long" * doctest::skip()) {
 }
 
 TEST_CASE("rank0_only waits as long as processes run, and names one that is stopped meanwhile") {
-  for (const char* transport : {"shm", "sockets"})
-    for (int victim : transport == std::string("shm") ? std::vector{-1, 0} : std::vector{2}) {
-      CAPTURE(transport);
-      CAPTURE(victim);
-      TemporaryFolder tmp;
-      auto ranks = start("a rank of which the first writes for long", 3, tmp, transport,
-                         {{"TEST_VICTIM", std::to_string(victim)}});
-      const auto deadline = std::chrono::steady_clock::now() + 20s;
-      while (!std::filesystem::exists(tmp / "inside") && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::sleep_for(1ms);
-      std::this_thread::sleep_for(50ms);
-      const auto stopped = std::chrono::steady_clock::now();
-      if (victim > 0) ranks[size_t(victim)].signal(SIGSTOP);
-      for (int r = 0; r < 3; ++r)
-        if (r != victim) CHECK(ranks[size_t(r)].wait() == 0);
-      const auto took = std::chrono::steady_clock::now() - stopped;
-      if (victim >= 0) CHECK(took < 3 * kPatience + 5s);
-      for (int r = 0; r < 3; ++r) {
-        if (r == victim) continue;
-        const std::string end = read(tmp / ("end" + std::to_string(r)));
-        CAPTURE(end);
-        if (victim < 0) {
-          CHECK(end == "well");
-          continue;
-        }
-        CHECK(end.starts_with(message(victim, " [")));
-        CHECK(end.find("'rank0_only'") != std::string::npos);
-        CHECK(end.find("is silent") != std::string::npos);
+  struct Run {
+    const char* transport;
+    int victim;
+    TemporaryFolder tmp = {};
+    std::vector<Child> ranks = {};
+  };
+  Run runs[] = {{"shm", -1}, {"shm", 0}, {"sockets", 2}};  // side by side: most of it is waiting
+  for (Run& run : runs)
+    run.ranks = start("a rank of which the first writes for long", 3, run.tmp, run.transport,
+                      {{"TEST_VICTIM", std::to_string(run.victim)}});
+  for (Run& run : runs) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!std::filesystem::exists(run.tmp / "inside") && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(1ms);
+    if (run.victim > 0) run.ranks[size_t(run.victim)].signal(SIGSTOP);
+  }
+  for (Run& run : runs)
+    for (int r = 0; r < 3; ++r) {
+      CAPTURE(run.transport);
+      CAPTURE(run.victim);
+      if (r == run.victim) continue;
+      CHECK(run.ranks[size_t(r)].wait() == 0);
+      const std::string end = read(run.tmp / ("end" + std::to_string(r)));
+      CAPTURE(end);
+      if (run.victim < 0) {
+        CHECK(end == "well");
+        continue;
       }
+      CHECK(end.starts_with(message(run.victim, " [")));
+      CHECK(says(end, "'rank0_only'"));
+      CHECK(says(end, "is silent"));
     }
 }
 

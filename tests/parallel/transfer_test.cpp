@@ -49,7 +49,7 @@ TEST_CASE("two ranks that wait for one another's other half are told so at once,
         for (auto& e : ends) {
           CAPTURE(e.what);
           CHECK(says(e.what, message("rank 0 for number ")));
-          CHECK(says(e.what, message(c.first_asks, n, " f32")));
+          CHECK(says(e.what, message(c.first_asks, n, " f32 (", c.first_asks[0] == 's' ? "to" : "from", " 1)")));
           CHECK(says(e.what, message("rank 1 for number ")));
           CHECK(says(e.what, c.second_asks));
           CHECK(e.after < 5s);

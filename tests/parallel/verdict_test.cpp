@@ -64,3 +64,53 @@ TEST_CASE("what ends a collective on one rank alone is told to the others, with 
     CHECK(says(ends[0].what, "all_reduce of 4 f32 (sum) 'a sum'"));
   }
 }
+
+TEST_CASE("a rank that does not come to a new communicator is named at the deadline") {
+  const LogCapture quiet;
+  for (const char* transport : {"shm", "sockets"}) {
+    CAPTURE(transport);
+    const auto ends = run_group(
+        transport, 3,
+        [](ProcessGroup& g) {
+          g.barrier();
+          if (g.rank() == 1)
+            std::this_thread::sleep_for(2500ms);
+          else
+            (void)g.new_communicator();
+        },
+        1000ms);
+    for (int r : {0, 2}) {
+      CAPTURE(ends[size_t(r)].what);
+      CHECK(ends[size_t(r)].culprit == 1);
+      CHECK(says(ends[size_t(r)].what, "rank 1 lags behind"));
+    }
+  }
+}
+
+TEST_CASE("when rank 0 has left, and the store with it, the end of another rank is still noticed") {
+  const LogCapture quiet;
+  for (const char* transport : {"shm", "sockets"}) {
+    CAPTURE(transport);
+    const auto ends = run_group(transport, 3, [](ProcessGroup& g) {
+      auto pair = g.new_group({1, 2});
+      g.barrier();
+      if (g.rank() == 0) return;
+      std::this_thread::sleep_for(1300ms);  // rank 0 keeps the store up for a second
+      pair->barrier();
+      if (g.rank() == 2) return;
+      const auto begin = std::chrono::steady_clock::now();
+      try {
+        pair->barrier();
+      } catch (...) {
+        CHECK(std::chrono::steady_clock::now() - begin < 1s);
+        throw;
+      }
+    });
+    CHECK(ends[0].what == "");
+    CHECK(ends[2].what == "");
+    CAPTURE(ends[1].what);
+    CHECK(ends[1].culprit == 2);
+    CHECK(says(ends[1].what, "rank 2 has ended: its connection to rank 1 broke"));
+    CHECK(says(ends[1].what, "rank 0, whose store could tell more, has left"));
+  }
+}
