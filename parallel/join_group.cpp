@@ -5,7 +5,9 @@
 #include <tandem/parallel/store_server.h>
 #include <tandem/parallel/token.h>
 
+#include <algorithm>
 #include <set>
+#include <thread>
 
 namespace tandem {
 namespace {
@@ -15,6 +17,8 @@ using std::chrono::milliseconds;
 // How long a rank tries to reach a master on loopback where the ranks are on several nodes: long enough for "nodes"
 // that are one machine, and for others the advice comes before the deadline does.
 constexpr milliseconds kLoopbackPatience{30'000};
+// For a name to become known.
+constexpr milliseconds kFirstNotice{2000}, kNotice{5000}, kPause{100};
 
 // Numbers the groups that one rank of this process forms at one address.
 class GroupNumber {
@@ -69,6 +73,21 @@ Reach reach_of_master(const Rendezvous& r) {
   }
 }
 
+// Returns when rank 0 knows its own address: a cluster's pods have their names a moment after they have started.
+void await_own_name(const Rendezvous& r, Deadline deadline) {
+  for (auto next_notice = Clock::now() + kFirstNotice;;) try {
+      resolve(r.host, r.port);
+      return;
+    } catch (const CommError& e) {
+      if (Clock::now() >= deadline) throw;
+      if (Clock::now() >= next_notice) {
+        next_notice = Clock::now() + kNotice;
+        log(LogLevel::warning, message("[rendezvous] rank 0 waits for its own name: ", e.what()));
+      }
+      std::this_thread::sleep_for(std::min<Clock::duration>(kPause, deadline - Clock::now()));
+    }
+}
+
 // What must be so where the ranks are, or may be, on several nodes. Said at once on each rank, not at the deadline.
 void check_nodes(const Rendezvous& r, const std::string& token, Deadline deadline) {
   const Reach reach = reach_of_master(r);
@@ -98,6 +117,7 @@ std::unique_ptr<StoreMembership> join_group(const Rendezvous& r, TransportFactor
   o.token = token_from_environment();
   o.timeout = timeout;
   o.transport = std::move(transport);
+  if (r.rank == 0) await_own_name(r, deadline);
   check_nodes(r, o.token, deadline);
   const std::string place = r.file.empty() ? message(r.host, ':', r.port) : r.file;
   GroupNumber number(message(place, " rank ", r.rank));

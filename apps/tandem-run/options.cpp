@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <iostream>
 
@@ -53,6 +55,17 @@ int first_word_of_program(const CLI::App& app, int argc, char** argv) {
   return std::min(i, argc);
 }
 
+// torchrun's names of the options in the environment: PET_NODE_RANK for --node-rank.
+void take_environment(CLI::App& app) {
+  for (CLI::Option* o : app.get_options()) {
+    if (o->get_lnames().empty() || o == app.get_help_ptr()) continue;
+    std::string name = o->get_lnames()[0];
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return c == '-' ? '_' : char(std::toupper(c)); });
+    o->envname("PET_" + name);
+  }
+}
+
 void check_together(Options& o, const std::string& endpoint, bool standalone) {
   if (!endpoint.empty()) {
     if (!o.master_addr.empty() || o.master_port >= 0)
@@ -91,7 +104,9 @@ void check_together(Options& o, const std::string& endpoint, bool standalone) {
 int parse(int argc, char** argv, Options& o) {
   CLI::App app{
       "Starts a program as N processes, the ranks of one group. They are told who they are by environment variables\n"
-      "alone (RANK, WORLD_SIZE, LOCAL_RANK, ...), which init_process_group reads.",
+      "alone (RANK, WORLD_SIZE, LOCAL_RANK, ...), which init_process_group reads. What an option does not say is "
+      "taken\n"
+      "from PET_NNODES, PET_NODE_RANK and so on, where they are set, as torchrun takes it.",
       "tandem-run"};
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::string ranks = "1", endpoint, tee = "0", redirects = "0", program_name;
@@ -128,6 +143,7 @@ int parse(int argc, char** argv, Options& o) {
       ->capture_default_str();
   app.add_option("PROGRAM", program_name, "what is started; all words after it are its arguments, untouched")
       ->required();
+  take_environment(app);
   const int program = first_word_of_program(app, argc, argv);
   try {
     // The program's arguments are not for this parser, whatever they look like. It takes the last word first.

@@ -19,20 +19,26 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kSmallBytes = 4096;       // that travel with the header
-constexpr size_t kPieceBytes = 256 << 10;  // of what does not
-constexpr size_t kSlots = 4;               // for pieces to a member, and from it
+constexpr size_t kSmallBytes = 4096;  // that travel with the header
+constexpr size_t kSlots = 4;          // for pieces of what does not, to a member and from it
+// A piece's size: with many members less, so that one of each takes so much at most.
+constexpr size_t kMostBytes = 256 << 10, kLeastBytes = 16 << 10, kAllPieces = 8 << 20;
 // A wait that moves nothing gives its core away so often before it sleeps.
 constexpr int kYields = 2000;
 constexpr std::chrono::microseconds kSleep{50};
 
-size_t pieces_of(size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes; }
+// How data is cut.
+struct Cut {
+  size_t bytes;  // of a piece
+  explicit Cut(int members) : bytes(std::clamp(kAllPieces / size_t(members), kLeastBytes, kMostBytes) / 4096 * 4096) {}
 
-template <class Byte>
-std::span<Byte> piece(std::span<Byte> all, size_t k) {
-  const size_t at = std::min(all.size(), k * kPieceBytes);
-  return all.subspan(at, std::min(kPieceBytes, all.size() - at));
-}
+  size_t pieces_of(size_t all) const { return (all + bytes - 1) / bytes; }
+  template <class Byte>
+  std::span<Byte> piece(std::span<Byte> all, size_t k) const {
+    const size_t at = std::min(all.size(), k * bytes);
+    return all.subspan(at, std::min(bytes, all.size() - at));
+  }
+};
 
 // Pieces on their way to a member, or from it, in their order.
 struct Flow {
@@ -43,9 +49,9 @@ struct Flow {
   std::array<MpiRequest, kSlots> requests;
 
   MpiRequest& request(size_t k) { return requests[k % kSlots]; }
-  std::byte* slot(size_t k) {
-    if (memory.empty()) memory.resize(kSlots * kPieceBytes);
-    return memory.data() + k % kSlots * kPieceBytes;
+  std::byte* slot(size_t k, const Cut& cut) {
+    memory.resize(kSlots * cut.bytes);  // at the first use
+    return memory.data() + k % kSlots * cut.bytes;
   }
 };
 
@@ -69,6 +75,7 @@ class MpiTransport final : public Transport {
         channel_(std::move(channel)),
         size_(int(channel_->members.size())),
         me_(channel_->rank),
+        cut_(size_),
         peers_(static_cast<size_t>(size_)) {
     const Header none;
     const std::string what = message("connecting ", channel_->name, " by MPI");
@@ -126,6 +133,7 @@ class MpiTransport final : public Transport {
   Membership& membership_;
   const std::shared_ptr<Channel> channel_;
   const int size_, me_;
+  const Cut cut_;
   std::vector<Peer> peers_;  // by member
   std::vector<int> active_;  // who takes part in this collective, but for this one
   MpiProcess* mpi_ = nullptr;
@@ -184,13 +192,13 @@ void MpiTransport::swap(const Header& header, std::span<const Part> parts, Wait&
     if (const auto recv = parts[size_t(r)].recv; !recv.empty() && recv.size() <= kSmallBytes)
       std::memcpy(recv.data(), peer(r).received.data, recv.size());
   pump(
-      wait, [&](int r, size_t k) { return piece(large(parts[size_t(r)].send), k); },
-      [&](int r, size_t k) { return piece(large(parts[size_t(r)].recv), k).size(); },
+      wait, [&](int r, size_t k) { return cut_.piece(large(parts[size_t(r)].send), k); },
+      [&](int r, size_t k) { return cut_.piece(large(parts[size_t(r)].recv), k).size(); },
       [&] {
         for (int r : active_)
           for (Flow& in = peer(r).in; in.taken < in.over; ++in.taken) {
-            const auto to = piece(parts[size_t(r)].recv, in.taken);
-            copy_bytes(to.data(), in.slot(in.taken), to.size());
+            const auto to = cut_.piece(parts[size_t(r)].recv, in.taken);
+            copy_bytes(to.data(), in.slot(in.taken, cut_), to.size());
             wait.advance();
           }
       });
@@ -223,13 +231,14 @@ void MpiTransport::reduce_shares(std::span<std::byte> data, const Reduction& red
     return data.subspan(from, to - from);
   };
   const auto mine = share(me_);
-  const size_t pieces = pieces_of(mine.size());
+  const size_t pieces = cut_.pieces_of(mine.size());
   size_t reduced = 0;
   auto reduce = [&] {  // the pieces that all have sent
     auto come = [&](int r) { return peer(r).in.over > reduced; };
     for (; reduced < pieces && std::all_of(active_.begin(), active_.end(), come); ++reduced) {
-      const auto own = piece(mine, reduced);
-      for (int r = 0; r < size_; ++r) sources[size_t(r)].values = r == me_ ? own.data() : peer(r).in.slot(reduced);
+      const auto own = cut_.piece(mine, reduced);
+      for (int r = 0; r < size_; ++r)
+        sources[size_t(r)].values = r == me_ ? own.data() : peer(r).in.slot(reduced, cut_);
       reduce_slices(reduction, sources, own.data(), own.size() / item);
       for (int r : active_) ++peer(r).in.taken;
       wait.advance();
@@ -238,8 +247,8 @@ void MpiTransport::reduce_shares(std::span<std::byte> data, const Reduction& red
   auto collect = [&] {  // the results of the others' shares, which follow their values
     for (int r : active_)
       for (Flow& in = peer(r).in; in.taken >= pieces && in.taken < in.over; ++in.taken) {
-        const auto to = piece(share(r), in.taken - pieces);
-        copy_bytes(to.data(), in.slot(in.taken), to.size());
+        const auto to = cut_.piece(share(r), in.taken - pieces);
+        copy_bytes(to.data(), in.slot(in.taken, cut_), to.size());
         wait.advance();
       }
   };
@@ -247,12 +256,14 @@ void MpiTransport::reduce_shares(std::span<std::byte> data, const Reduction& red
   pump(
       wait,
       [&](int r, size_t k) -> std::span<const std::byte> {
-        const size_t values = pieces_of(share(r).size());
-        if (k < values) return piece(share(r), k);
-        if (k - values < reduced) return piece(mine, k - values);
+        const size_t values = cut_.pieces_of(share(r).size());
+        if (k < values) return cut_.piece(share(r), k);
+        if (k - values < reduced) return cut_.piece(mine, k - values);
         return {};
       },
-      [&](int r, size_t k) { return k < pieces ? piece(mine, k).size() : piece(share(r), k - pieces).size(); },
+      [&](int r, size_t k) {
+        return k < pieces ? cut_.piece(mine, k).size() : cut_.piece(share(r), k - pieces).size();
+      },
       [&] {
         reduce();
         collect();
@@ -313,7 +324,7 @@ bool MpiTransport::receive(int member, Incoming incoming, Wait& wait) {
     const size_t bytes = incoming(member, in.begun);
     if (bytes == 0) break;
     attempt(member, wait, [&] {
-      mpi_->receive({in.slot(in.begun), bytes}, p.process, p.from_tag, in.request(in.begun));
+      mpi_->receive({in.slot(in.begun, cut_), bytes}, p.process, p.from_tag, in.request(in.begun));
     });
     ++in.begun;
   }
@@ -331,9 +342,9 @@ bool MpiTransport::send(int member, Outgoing outgoing, Wait& wait) {
   while (out.begun < out.over + kSlots) {
     const std::span<const std::byte> next = outgoing(member, out.begun);
     if (next.empty()) break;
-    copy_bytes(out.slot(out.begun), next.data(), next.size());
+    copy_bytes(out.slot(out.begun, cut_), next.data(), next.size());
     attempt(member, wait, [&] {
-      mpi_->send({out.slot(out.begun), next.size()}, p.process, p.to_tag, out.request(out.begun));
+      mpi_->send({out.slot(out.begun, cut_), next.size()}, p.process, p.to_tag, out.request(out.begun));
     });
     ++out.begun;
     moved = true;

@@ -6,7 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -26,13 +29,29 @@ void must(const std::string& line) {
   check(r.code == 0, "ip ", line, ": ", r.output);
 }
 
+constexpr std::string_view kPrefix = "tandem-";  // the process's number follows
+
+std::string node_name(int node) { return node ? message("n", node) : "hub"; }
+
+// What a test has left that was killed.
+void remove_abandoned() {
+  std::error_code none;
+  for (auto& e : std::filesystem::directory_iterator("/run/netns", none)) {
+    const std::string name = e.path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    const int pid = std::atoi(name.c_str() + kPrefix.size());
+    if (pid > 0 && !std::filesystem::exists(message("/proc/", pid))) ip("netns del " + name);
+  }
+}
+
 }  // namespace
 
 Network::Network(int nodes) : nodes_(nodes) {
+  remove_abandoned();
   std::string hosts = "127.0.0.1 localhost\n";
   try {
     for (int i = 0; i <= nodes; ++i) {
-      hosts += message(address(i), ' ', i ? message("n", i) : "hub", '\n');
+      hosts += message(address(i), ' ', node_name(i), '\n');
       must("netns add " + name(i));
       must(message("-n ", name(i), " link set lo up"));
     }
@@ -49,7 +68,7 @@ Network::Network(int nodes) : nodes_(nodes) {
     remove();
     throw;
   }
-  write_text(folder_ / "hosts", hosts);
+  write_text(this->hosts(), hosts);
 }
 
 Network::~Network() { remove(); }
@@ -58,24 +77,32 @@ void Network::remove() {
   for (int i = 0; i <= nodes_; ++i) ip("netns del " + name(i));
 }
 
-std::string Network::name(int node) const {
-  return message("tandem-", ::getpid(), '-', node ? message("n", node) : "hub");
-}
+std::string Network::name(int node) const { return message(kPrefix, ::getpid(), '-', node_name(node)); }
 
 std::string Network::address(int node) { return message("10.123.0.", node ? node : 254); }
 
 // `ip netns exec` would give it another /sys, in which slurmd misses the control groups.
 std::vector<std::string> Network::at(int node, const std::vector<std::string>& command) const {
-  std::vector<std::string> words{"nsenter",
-                                 "--net=/run/netns/" + name(node),
-                                 "unshare",
-                                 "--mount",
-                                 "sh",
-                                 "-c",
-                                 "mount --bind \"$0\" /etc/hosts && exec \"$@\"",
-                                 folder_ / "hosts"};
+  std::vector<std::string> words{"nsenter", "--net=/run/netns/" + name(node),
+                                 "unshare", "--mount",
+                                 "--uts",   "sh",
+                                 "-c",      "mount --bind \"$0\" /etc/hosts && hostname \"$1\" && shift && exec \"$@\"",
+                                 hosts(),   node_name(node)};
   words.insert(words.end(), command.begin(), command.end());
   return words;
+}
+
+std::string Network::remote_shell() const {
+  const std::string path = folder_ / "remote_shell";
+  std::string text = "#!/bin/sh\nhost=$1\nshift\ncase $host in\n";
+  for (int i = 0; i <= nodes_; ++i) {
+    text += node_name(i) + ") exec";
+    for (auto& word : at(i, {"sh", "-c"})) text += " '" + word + '\'';
+    text += " \"$*\" ;;\n";
+  }
+  write_text(path, text + "esac\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
 }
 
 int64_t Network::bytes_sent(int node) const {

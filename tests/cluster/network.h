@@ -20,6 +20,10 @@ class Network {
   /// The command as it is run on that node; 0 is the hub.
   std::vector<std::string> at(int node, const std::vector<std::string>& command) const;
   static std::string address(int node);
+  /// A command that is used as ssh is: `remote_shell n2 COMMAND...`.
+  std::string remote_shell() const;
+  /// The hosts file of all nodes.
+  std::string hosts() const { return folder_ / "hosts"; }
   /// What has left that node so far, in bytes.
   int64_t bytes_sent(int node) const;
   int nodes() const { return nodes_; }

@@ -30,19 +30,13 @@ bool becomes(std::chrono::seconds within, F f) {
 
 Finished run(const std::vector<std::string>& words) { return run_program(words[0], {words.begin() + 1, words.end()}); }
 
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // Jobs' steps may share the nodes, and a node that came back is taken again.
 std::string configuration(const Network& network, const std::string& folder) {
-  std::string text = message("ClusterName=tandem\nSlurmctldHost=", host_name(), '(', Network::address(0),
-                             ")\nAuthInfo=socket=", folder, "/munge.socket\nStateSaveLocation=", folder,
-                             "/state\nSlurmdSpoolDir=", folder, "/spool.%n\nSlurmctldPidFile=", folder,
-                             "/controller.pid\nSlurmdPidFile=", folder, "/%n.pid\nSlurmctldLogFile=", folder,
-                             "/controller.log\nSlurmdLogFile=", folder, "/%n.log\n");
+  std::string text =
+      message("ClusterName=tandem\nSlurmctldHost=hub(", Network::address(0), ")\nAuthInfo=socket=", folder,
+              "/munge.socket\nStateSaveLocation=", folder, "/state\nSlurmdSpoolDir=", folder,
+              "/spool.%n\nSlurmctldPidFile=", folder, "/controller.pid\nSlurmdPidFile=", folder,
+              "/%n.pid\nSlurmctldLogFile=", folder, "/controller.log\nSlurmdLogFile=", folder, "/%n.log\n");
   text +=
       "SlurmUser=root\nSlurmdUser=root\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\n"
       "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\n"
@@ -83,10 +77,13 @@ Slurm::Slurm(const Network& network) : network_(network), conf_("SLURM_CONF", fo
 
 Slurm::~Slurm() { stop(); }
 
+// With a process namespace of its own: what it has started, the steps of jobs, ends with it in any case.
 void Slurm::start(int node, const std::vector<std::string>& command) {
   const Descriptor log(::open((folder_ / "printed.log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  std::vector<std::string> words{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"};
+  words.insert(words.end(), command.begin(), command.end());
   daemons_.emplace_back(
-      ChildProcessOptions{.command = network_.at(node, command), .output = log.get(), .error = log.get()});
+      ChildProcessOptions{.command = network_.at(node, words), .output = log.get(), .error = log.get()});
 }
 
 void Slurm::stop() {
@@ -94,7 +91,22 @@ void Slurm::stop() {
     run(on_hub({"scancel", "--user=root", "--full"}));
     becomes(10s, [&] { return run(on_hub({"squeue", "--noheader"})).output.empty(); });
   }
-  tandem::stop(daemons_, 5s);
+  daemons_.clear();
+}
+
+std::string Slurm::batch(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {"sbatch", "--parsable"});
+  const Finished submitted = run(on_hub(arguments));
+  check(submitted.code == 0, "sbatch: ", submitted.output);
+  const std::string job = submitted.output.substr(0, submitted.output.find_first_not_of("0123456789"));
+  std::string state;
+  auto over = [&] {
+    state = run(on_hub({"scontrol", "show", "job", job})).output;
+    return !says(state, "JobState=PENDING") && !says(state, "JobState=RUNNING") && !says(state, "JobState=COMPLETING");
+  };
+  check(becomes(120s, over), "the job does not end: ", state, logs());
+  check(says(state, "JobState=COMPLETED"), "the job has failed: ", state);
+  return job;
 }
 
 bool Slurm::all_idle() const {

@@ -64,10 +64,10 @@ TEST_CASE("srun on two nodes: the programs, unchanged") {
   }
 
   // The steps of a job run side by side, since each has a port of its own.
-  write_text(tmp / "two", message("for i in 1 2; do srun --overlap --ntasks=2 --output='", tmp / "out", "'$i ",
-                                  ours("toy_distributed")[0], " 20 & done; wait"));
-  r = finished(slurm.on_hub({"salloc", "--nodes=2", "--ntasks=2", "sh", tmp / "two"}));
-  INFO(r.output);
+  write_text(tmp / "two", message("#!/bin/sh\nfor i in 1 2; do srun --overlap --ntasks=2 --output='", tmp / "out",
+                                  "'$i ", ours("toy_distributed")[0], " 20 & done; wait"));
+  slurm.batch({"--nodes=2", "--ntasks=2", "--output=" + (tmp / "two.out"), tmp / "two"});
+  INFO(read_text(tmp / "two.out"));
   for (const char* step : {"1", "2"}) CHECK(toy_losses(read_text(tmp / ("out" + std::string(step)))).size() == 80);
 }
 
@@ -77,7 +77,9 @@ TEST_CASE("srun on two nodes: a rank that is killed is named by all others") {
   Variable token("TANDEM_TOKEN", "a secret of the job");
   for (int victim : {2, 0}) {
     TemporaryFolder tmp;
-    const auto words = slurm.on_hub(srun(4, tmp.path(), training(tmp / "run", endless())));
+    auto command = srun(4, tmp.path(), training(tmp / "run", endless()));
+    if (victim == 0) command.insert(command.begin() + 1, "--kill-on-bad-exit=1");
+    const auto words = slurm.on_hub(command);
     Program run(words[0], {words.begin() + 1, words.end()});
     check_kill(tmp / "run", 4, victim, "SLURM_PROCID", [&](int rank) { return errors_of(tmp.path(), rank); });
     CHECK(run.wait() != 0);

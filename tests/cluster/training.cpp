@@ -57,11 +57,15 @@ std::vector<std::string> ours(const std::string& name, const std::vector<std::st
   return words;
 }
 
+std::vector<std::string> short_training() {
+  return {"--dataset",    "synthetic", "--net",       "mlp", "--limit-train", "330", "--limit-test", "100",
+          "--batch-size", "32",        "--log-every", "1",   "--epochs",      "2",   "--lr",         "0.05"};
+}
+
 std::vector<std::string> training(const std::string& folder, const std::vector<std::string>& more) {
-  std::vector<std::string> arguments{"train", "--dataset",    "synthetic", "--net",        "mlp", "--limit-train",
-                                     "330",   "--limit-test", "100",       "--batch-size", "32",  "--lr",
-                                     "0.05",  "--log-every",  "1",         "--epochs",     "2",   "--checkpoint",
-                                     folder};
+  auto arguments = short_training();
+  arguments.insert(arguments.begin(), "train");
+  arguments.insert(arguments.end(), {"--checkpoint", folder});
   arguments.insert(arguments.end(), more.begin(), more.end());
   return ours("cifar10", arguments);
 }

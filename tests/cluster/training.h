@@ -11,7 +11,9 @@ namespace tandem::test {
 
 /// A program of ours by its path, with these arguments.
 std::vector<std::string> ours(const std::string& name, const std::vector<std::string>& arguments = {});
-/// A short `cifar10 train` into that folder, on made-up images.
+/// Options of a short `cifar10 train`, on made-up images.
+std::vector<std::string> short_training();
+/// Such a training into that folder.
 std::vector<std::string> training(const std::string& folder, const std::vector<std::string>& more);
 /// Checks that its steps' losses are those of one process.
 void check_same_losses(const std::string& folder);
