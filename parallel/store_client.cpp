@@ -1,8 +1,10 @@
+#include <tandem/parallel/io_thread.h>
 #include <tandem/parallel/store_client.h>
 #include <tandem/parallel/tcp_socket.h>
 
 #include <asio.hpp>
 
+#include <atomic>
 #include <deque>
 #include <future>
 #include <map>
@@ -33,12 +35,15 @@ class StoreClient::Impl {
   ~Impl() { stop(); }
 
   void start() {
-    thread_ = std::thread([this] { io_.run(); });
+    auto run = [this] {
+      own_thread_ = std::this_thread::get_id();
+      io_.run();
+    };
+    thread_ = std::make_unique<IoThread>(run, [this] { io_.stop(); });
   }
 
   void stop() {
-    io_.stop();
-    if (thread_.joinable()) thread_.join();
+    if (thread_) thread_->stop();
     std::lock_guard lock(mutex_);
     if (!ended_) ended_ = {StoreReply::Kind::cut_off, "[store] the connection has been closed"};
     end_pending(*ended_);
@@ -71,7 +76,7 @@ class StoreClient::Impl {
     end_pending(*interrupted_, false);
   }
 
-  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  bool on_own_thread() const { return std::this_thread::get_id() == own_thread_; }
 
  private:
   struct Pending {
@@ -165,7 +170,8 @@ class StoreClient::Impl {
   std::map<uint64_t, Pending> pending_;
   uint64_t last_id_ = 0;
   std::optional<StoreReply> interrupted_, ended_;  // what all later requests come to
-  std::thread thread_;
+  std::atomic<std::thread::id> own_thread_{};
+  std::unique_ptr<IoThread> thread_;
 };
 
 const std::string& StoreReply::value() const {

@@ -1,3 +1,4 @@
+#include <tandem/parallel/io_thread.h>
 #include <tandem/parallel/log_limiter.h>
 #include <tandem/parallel/store_group.h>
 #include <tandem/parallel/store_server.h>
@@ -62,20 +63,19 @@ class StoreServer::Impl {
     listener.release();
     accept_when_ready();
     tick();
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::make_unique<IoThread>([this] { io_.run(); }, [this] { io_.stop(); });
   }
-  ~Impl() {
-    io_.stop();
-    thread_.join();
-  }
+  ~Impl() { thread_->stop(); }
 
   void finish(int64_t number, milliseconds grace) {
-    std::promise<void> done;
-    asio::post(io_, [&] {
-      finishing_.push_back({number, Clock::now() + grace, &done});
+    auto done = std::make_shared<std::promise<void>>();
+    asio::post(io_, [this, number, grace, done] {
+      finishing_.push_back({number, Clock::now() + grace, done});
       finish_what_is_settled();
     });
-    done.get_future().wait();
+    auto told = done->get_future();
+    while (told.wait_for(kTick) != std::future_status::ready && !thread_->has_stopped()) {
+    }
   }
 
  private:
@@ -140,7 +140,7 @@ class StoreServer::Impl {
   struct Finishing {
     int64_t group;
     Clock::time_point until;
-    std::promise<void>* done;
+    std::shared_ptr<std::promise<void>> done;
   };
 
   asio::io_context io_;
@@ -157,7 +157,7 @@ class StoreServer::Impl {
   std::set<int64_t> ended_groups_;
   int restarts_ = 0;  // of those who have joined
   std::vector<Finishing> finishing_;
-  std::thread thread_;
+  std::unique_ptr<IoThread> thread_;
 };
 
 class StoreServer::Impl::Connection : public StorePeer, public std::enable_shared_from_this<Connection> {

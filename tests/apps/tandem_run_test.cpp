@@ -117,12 +117,13 @@ TEST_CASE("tandem-run: several nodes share an address, a port and the user's tok
 TEST_CASE("tandem-run: what is not said is taken from the environment, by torchrun's names") {
   Variable nodes("PET_NNODES", "3"), node("PET_NODE_RANK", "2"), ranks("PET_NPROC_PER_NODE", "2"),
       address("PET_MASTER_ADDR", "10.0.0.1"), port("PET_MASTER_PORT", "29400"), token("TANDEM_TOKEN", "t");
-  Finished r = run({}, "echo $RANK/$WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT");
+  Finished r = run({}, "echo here $RANK/$WORLD_SIZE $MASTER_ADDR:$MASTER_PORT");
   INFO(r.output);
   CHECK(r.code == 0);
-  CHECK(lines_with(r.output, " at ") == std::vector<std::string>{"4/6 at 10.0.0.1:29400", "5/6 at 10.0.0.1:29400"});
-  r = run({"-n", "1", "--node-rank", "0"}, "echo $RANK/$WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT");
-  CHECK(lines_with(r.output, " at ") == std::vector<std::string>{"0/3 at 10.0.0.1:29400"});
+  CHECK(lines_with(r.output, "here ") ==
+        std::vector<std::string>{"here 4/6 10.0.0.1:29400", "here 5/6 10.0.0.1:29400"});
+  r = run({"-n", "1", "--node-rank", "0"}, "echo here $RANK/$WORLD_SIZE $MASTER_ADDR:$MASTER_PORT");
+  CHECK(lines_with(r.output, "here ") == std::vector<std::string>{"here 0/3 10.0.0.1:29400"});
 }
 
 TEST_CASE("tandem-run: the program's arguments are its own") {

@@ -1,0 +1,32 @@
+/// Not installed. IoThread: a thread that serves connections. It ends before the process's static objects do: who calls
+/// exit() with a group alive ends its part in it there, since what the thread uses (Asio's own static objects, say)
+/// ends next.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace tandem {
+
+class IoThread {
+ public:
+  /// `run` returns soon after `interrupt`, which may be called from any thread. Throws CommError where the process is
+  /// ending.
+  IoThread(std::function<void()> run, std::function<void()> interrupt);
+  ~IoThread();
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  /// Interrupts it and returns when it has ended. Called again, does nothing.
+  void stop();
+  bool has_stopped() const { return stopped_.load(std::memory_order_acquire); }
+
+ private:
+  const std::function<void()> interrupt_;
+  std::mutex mutex_;
+  std::thread thread_;
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace tandem
