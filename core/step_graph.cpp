@@ -209,10 +209,15 @@ struct StepGraph::Impl {
     capture = std::move(fresh);
   }
 
+  // Whether a gradient is added to or written over was decided at the capture.
+  bool gradients_fit() const {
+    const auto& leaves = capture->impl_->leaves;
+    return std::all_of(leaves.begin(), leaves.end(),
+                       [](auto& l) { return l.second.get()->written == l.second.before; });
+  }
+
   // What the step reads from device memory, as it is on the host by now. False: the step has to be captured again.
   bool refresh(const RandomStep& random) {
-    for (auto& [_, l] : capture->impl_->leaves)
-      if (l.get()->written != l.before) return false;  // whether a gradient is added to or written over was decided
     const uint64_t ahead = random.call - capture->impl_->random.call;
     const std::array<int64_t, 2> counters{int64_t(random.step), int64_t(ahead)};
     for (auto& [_, t] : capture->impl_->counters)
@@ -270,7 +275,7 @@ void StepGraph::operator()() {
   }
   const RandomStep random = context().random;
   const bool replay = m.graph != nullptr;
-  if (replay && !m.refresh(random)) m.forget(1);
+  if (replay && !(m.gradients_fit() && m.refresh(random))) m.forget(1);
   if (!m.graph && m.eager_left > 0) {
     m.run_eagerly();
     --m.eager_left;

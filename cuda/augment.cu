@@ -3,6 +3,7 @@
 #include <tandem/cuda/pointwise.h>
 #include <tandem/cuda/range_check.h>
 #include <tandem/ops/augment_placement.h>
+#include <tandem/ops/next_rows.h>
 
 namespace tandem::cuda_impl {
 namespace {
@@ -12,6 +13,22 @@ using detail::Placement, detail::Placer, detail::unpad;
 struct Images {
   int64_t c, h, w, out_h, out_w;
   int64_t image, plane, stride_y, stride_x;  // of what is stored
+};
+
+// An AugmentKey for kernels.
+struct Key {
+  uint64_t seed;
+  int64_t epoch;
+  const int64_t *samples, *cursor;  // each may be null
+  explicit Key(const AugmentKey& k)
+      : seed(k.seed),
+        epoch(k.epoch),
+        samples(k.samples ? k.samples.ptr<int64_t>() : nullptr),
+        cursor(k.cursor ? k.cursor.ptr<int64_t>() : nullptr) {}
+  __device__ Placement place(const Placer& p, int64_t i) const {
+    return p(cursor ? uint64_t(cursor[kCursorSeed]) : seed, cursor ? cursor[kCursorEpoch] : epoch,
+             samples ? samples[i] : i);
+  }
 };
 
 constexpr int kChannels = 64;  // for which a kernel takes means and deviations
@@ -39,12 +56,12 @@ constexpr int kPixels = 1024;  // of a block
 
 // Channels [first, first + channels).
 template <class In, class To>
-__global__ void augment_kernel(To* y, const In* x, Images im, Placer place, int64_t epoch, const int64_t* rows,
-                               const int64_t* samples, RangeCheck in_range, PaddingMode mode, Compute<In> fill,
-                               Normalize<To> value, int64_t first, int channels) {
+__global__ void augment_kernel(To* y, const In* x, Images im, Placer place, Key key, const int64_t* rows,
+                               RangeCheck in_range, PaddingMode mode, Compute<In> fill, Normalize<To> value,
+                               int64_t first, int channels) {
   __shared__ Placement drawn;
   const int64_t i = blockIdx.x, row = rows ? rows[i] : i;
-  if (threadIdx.x == 0) drawn = place(epoch, samples ? samples[i] : i);
+  if (threadIdx.x == 0) drawn = key.place(place, i);
   __syncthreads();
   const Placement& p = drawn;
   const bool there = in_range(row, i);
@@ -73,7 +90,7 @@ void write_images(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentK
   On on(y);
   const Images im{x.size(1),   x.size(2),   x.size(3),   y.size(2),  y.size(3),
                   x.stride(0), x.stride(1), x.stride(2), x.stride(3)};
-  const Placer place(o, key.seed, im.h, im.w, im.out_h, im.out_w);
+  const Placer place(o, im.h, im.w, im.out_h, im.out_w);
   const Grid grid{dim3(unsigned(y.size(0)), unsigned((im.out_h * im.out_w + kPixels - 1) / kPixels)), dim3(kBlock)};
   auto per_channel = [](const std::vector<double>& v, int64_t k) { return v[v.size() == 1 ? 0 : size_t(k)]; };
   for (int64_t first = 0; first < im.c; first += kChannels) {
@@ -83,10 +100,10 @@ void write_images(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentK
       value.mean[k] = Compute<To>(per_channel(o.mean, first + k));
       value.std[k] = Compute<To>(per_channel(o.std, first + k));
     }
-    launch(on, grid, augment_kernel<In, To>, y.ptr<To>(), x.ptr<In>(), im, place, key.epoch,
-           rows ? rows.ptr<int64_t>() : nullptr, key.samples ? key.samples.ptr<int64_t>() : nullptr,
-           RangeCheck(x.device(), RangeOf::images, x.size(0)), o.crop ? o.crop->mode : PaddingMode::constant,
-           Compute<In>(o.crop ? o.crop->fill : 0), value, first, channels);
+    launch(on, grid, augment_kernel<In, To>, y.ptr<To>(), x.ptr<In>(), im, place, Key(key),
+           rows ? rows.ptr<int64_t>() : nullptr, RangeCheck(x.device(), RangeOf::images, x.size(0)),
+           o.crop ? o.crop->mode : PaddingMode::constant, Compute<In>(o.crop ? o.crop->fill : 0), value, first,
+           channels);
   }
 }
 

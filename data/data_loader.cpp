@@ -1,6 +1,9 @@
+#include <tandem/core/backend.h>
 #include <tandem/core/context.h>
+#include <tandem/core/step_graph.h>
 #include <tandem/data/data_loader.h>
 #include <tandem/data/ordered_workers.h>
+#include <tandem/data/resident_order.h>
 
 #include <algorithm>
 #include <limits>
@@ -59,7 +62,9 @@ struct DataLoader::Impl {
   int64_t handed_out = 0;                      // batches of `current`
   int64_t submitted = 0, submitted_ahead = 0;  // batches of `current` and `ahead` given to the workers
   std::optional<uint64_t> resume_seed;         // of set_state
-  std::unique_ptr<OrderedWorkers> workers;     // last: joined before anything else goes
+  std::optional<ResidentOrder> resident;       // of `resident_epoch`, where the images lie on a device
+  std::shared_ptr<const Epoch> resident_epoch;
+  std::unique_ptr<OrderedWorkers> workers;  // last: joined before anything else goes
 
   Impl(Held<const Dataset> d, DataLoader::Options options) : dataset(std::move(d)), o(std::move(options)) {
     check(bool(dataset), "[", kName, "] no dataset");
@@ -148,10 +153,21 @@ struct DataLoader::Impl {
       return {};
     }
     if (workers) submit_ahead();
-    const int64_t k = handed_out++;
+    if (StepCapture* c = StepCapture::current()) join(*c);
+    const int64_t k = handed_out;
+    count_batch();
+    if (workers) return workers->take();
+    return bytes_on_device() ? make_on_device(k) : make(*current, k);
+  }
+
+  void count_batch() {
+    ++handed_out;
     const int64_t end = int64_t(current->order.size());
-    s.state_.offset = std::min(end, current->start.offset + handed_out * o.batch_size);
-    return workers ? workers->take() : make(*current, k);
+    o.sampler->state_.offset = std::min(end, current->start.offset + handed_out * o.batch_size);
+  }
+  std::span<const int64_t> indices_of(const Epoch& e, int64_t k) const {
+    const size_t begin = size_t(e.start.offset + k * o.batch_size);
+    return std::span(e.order).subspan(begin, std::min(size_t(o.batch_size), e.order.size() - begin));
   }
 
   // Keeps `window` batches ahead of the one that is about to be taken, across the epoch's edge.
@@ -177,9 +193,65 @@ struct DataLoader::Impl {
     }
   }
 
+  std::vector<int64_t> rows_of(std::span<const int64_t> indices) const {
+    std::vector<int64_t> rows;
+    rows.reserve(indices.size());
+    for (int64_t i : indices) rows.push_back(dataset->byte_row(i));
+    return rows;
+  }
+
+  // -- images that lie on a device: the order does too ----------------------------------------------------------
+
+  const ByteImages* bytes_on_device() const {
+    const ByteImages* bytes = o.transform && !workers ? dataset->byte_images() : nullptr;
+    return bytes && !bytes->images.device().is_cpu() ? bytes : nullptr;
+  }
+  // Whether the device's order stands before batch k of the epoch.
+  bool is_at(int64_t k) const {
+    return resident_epoch == current && resident->position() == current->start.offset + k * o.batch_size;
+  }
+  void go_to(int64_t k) {
+    if (!resident) resident.emplace(bytes_on_device()->images.device(), int64_t(current->order.size()));
+    if (resident_epoch != current)
+      resident->begin(rows_of(current->order), {current->seed, current->start.epoch, current->order});
+    resident_epoch = current;
+    if (!is_at(k)) resident->go_to(current->start.offset + k * o.batch_size);
+  }
+  Batch make_on_device(int64_t k) {
+    if (!is_at(k)) go_to(k);
+    const auto indices = indices_of(*current, k);
+    Context c = context();
+    c.grad = false;
+    ContextGuard guard(std::move(c));
+    key_context(*current, indices[0]);
+    Batch b = resident->next(*bytes_on_device(), o.transform, {current->seed, current->start.epoch, indices},
+                             int64_t(indices.size()));
+    b.indices.assign(indices.begin(), indices.end());
+    return b;
+  }
+  // A captured step takes the next batch at each replay; after an epoch's last one, the next epoch's first.
+  void join(StepCapture& c) {
+    check(bytes_on_device() && o.transform.is_one_pass(),
+          "[DataLoader] only batches of images that lie on the step's device, made in one pass without workers, can be "
+          "taken inside a captured step");
+    check<NeedsMemory>(resident && is_at(handed_out), "[DataLoader] an epoch begins");
+    const auto n = int64_t(indices_of(*current, handed_out).size());
+    c.before_replay([this, n, first = true]() mutable {
+      if (std::exchange(first, false)) return true;  // of the batch that was counted while capturing
+      if (o.sampler->moved_) current = nullptr;
+      if (current && handed_out == current->batches) close_epoch();
+      if (!current) open_epoch();
+      if (!is_at(handed_out)) go_to(handed_out);
+      return int64_t(indices_of(*current, handed_out).size()) == n;
+    });
+    c.after_replay([this, n] {
+      count_batch();
+      resident->count(n);
+    });
+  }
+
   Batch make(const Epoch& e, int64_t k) const {
-    const size_t begin = size_t(e.start.offset + k * o.batch_size);
-    const auto indices = std::span(e.order).subspan(begin, std::min(size_t(o.batch_size), e.order.size() - begin));
+    const auto indices = indices_of(e, k);
     Context c = e.context;
     c.threads = context().threads;  // these are whoever makes the batch's own
     c.pool = context().pool;
@@ -188,9 +260,7 @@ struct DataLoader::Impl {
     const DrawKey key{e.seed, e.start.epoch, indices};
     Batch b;
     if (const ByteImages* bytes = o.transform ? dataset->byte_images() : nullptr) {
-      std::vector<int64_t> rows;
-      rows.reserve(indices.size());
-      for (int64_t i : indices) rows.push_back(dataset->byte_row(i));
+      const std::vector<int64_t> rows = rows_of(indices);
       b.input = o.transform.gather(bytes->images, rows, key);
       b.target = gather_rows(bytes->labels, rows);
     } else {

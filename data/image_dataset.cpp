@@ -29,4 +29,11 @@ std::optional<Batch> ImageDataset::get_batch(std::span<const int64_t> indices) c
   return b;
 }
 
+std::shared_ptr<const Dataset> on_device(std::shared_ptr<const Dataset> set, Device d) {
+  const ByteImages* bytes = set ? set->byte_images() : nullptr;
+  if (!bytes || bytes->images.device() == d) return set;
+  check(set->size() == bytes->images.size(0), "[on_device] a part of a set: take the part of what is on the device");
+  return std::make_shared<ImageDataset>(ByteImages{bytes->images.to(d), bytes->labels.to(d)});
+}
+
 }  // namespace tandem::data

@@ -2,6 +2,8 @@
 #pragma once
 #include <tandem/data/dataset.h>
 
+#include <memory>
+
 namespace tandem::data {
 
 /// Item i is image i, u8 [c,h,w], with its label, a scalar i64. Given to a loader with a transform, a batch is gathered
@@ -23,5 +25,10 @@ class TANDEM_API ImageDataset : public Dataset {
  private:
   ByteImages data_;
 };
+
+/// The same images and labels on that device, where a loader without workers then makes its batches, and a captured
+/// step (core/step_graph.h) takes the next one at each replay. `set` itself where it has no bytes, or they are there
+/// already.
+TANDEM_API std::shared_ptr<const Dataset> on_device(std::shared_ptr<const Dataset> set, Device d);
 
 }  // namespace tandem::data

@@ -35,11 +35,14 @@ Transform::Transform(std::vector<StepPtr> steps) : steps_(std::move(steps)) {
 
 Tensor Transform::gather(const Tensor& images, std::span<const int64_t> rows, const DrawKey& key) const {
   const Device d = images.device();
-  const AugmentKey keys{key.seed, key.epoch, index_tensor(key.samples, d)};
-  Tensor at = from_span(rows, {int64_t(rows.size())}, {.device = d});
+  return gather(images, from_span(rows, {int64_t(rows.size())}, {.device = d}),
+                {.seed = key.seed, .epoch = key.epoch, .samples = index_tensor(key.samples, d)}, key);
+}
+
+Tensor Transform::gather(const Tensor& images, const Tensor& rows, const AugmentKey& keys, const DrawKey& key) const {
   // A first pass that can't gather is preceded by one that does nothing else.
   static const Pass kGather;
-  Tensor x = images;
+  Tensor x = images, at = rows;
   auto run = [&](const Pass& p) {
     x = p.alone ? p.alone->apply(x, key, p.draw) : augment(x, std::exchange(at, {}), keys, p.fused);
   };
@@ -62,7 +65,7 @@ Tensor Transform::operator()(const Tensor& images, const DrawKey& key) const {
     strides.erase(0);
     return y.alias(shape, strides, y.impl()->offset);
   }
-  const AugmentKey keys{key.seed, key.epoch, index_tensor(key.samples, images.device())};
+  const AugmentKey keys{.seed = key.seed, .epoch = key.epoch, .samples = index_tensor(key.samples, images.device())};
   Tensor x = images;
   for (const Pass& p : passes_) x = p.alone ? p.alone->apply(x, key, p.draw) : augment(x, {}, keys, p.fused);
   return x;

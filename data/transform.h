@@ -49,10 +49,14 @@ class TANDEM_API Transform {
   Tensor operator()(const Tensor& images, const DrawKey& key = {}) const;
   /// The same on some rows of images [N,c,h,w]: gathered in the first pass.
   Tensor gather(const Tensor& images, std::span<const int64_t> rows, const DrawKey& key) const;
+  /// The same by rows, samples (i64 [n]) and an epoch that lie beside the images; `key` is for steps that run alone.
+  Tensor gather(const Tensor& images, const Tensor& rows, const AugmentKey& keys, const DrawKey& key) const;
   /// Whether there is any step.
   explicit operator bool() const { return !steps_.empty(); }
   /// Whether any step draws numbers.
   bool random() const;
+  /// Whether one pass over the data does it all.
+  bool is_one_pass() const { return passes_.size() == 1 && !passes_[0].alone; }
   /// How many times the chain runs over the data.
   int64_t passes() const { return int64_t(passes_.size()); }
 

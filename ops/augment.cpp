@@ -4,6 +4,7 @@
 #include <tandem/core/enter.h>
 #include <tandem/core/parallel_for.h>
 #include <tandem/ops/augment_placement.h>
+#include <tandem/ops/next_rows.h>
 #include <tandem/ops/widen.h>
 
 #include <algorithm>
@@ -34,13 +35,14 @@ void check_indices(const char* what, const Tensor& t) {
 }  // namespace
 
 Tensor augment(const Tensor& images_in, const Tensor& rows_in, const AugmentKey& key_in, const AugmentOptions& o) {
-  auto [images, rows, samples] = enter(kAugment, images_in, rows_in, key_in.samples);
-  require_same_device("augment", {&images, &rows, &samples});
+  auto [images, rows, samples, cursor] = enter(kAugment, images_in, rows_in, key_in.samples, key_in.cursor);
+  require_same_device("augment", {&images, &rows, &samples, &cursor});
   check<ShapeError>(images.dim() == 4, "[augment] takes images [n,c,h,w], got ", images.shape());
   check<DtypeError>(images.dtype() == Dtype::u8 || is_floating(images.dtype()),
                     "[augment] takes u8 or floating images, got ", images.dtype());
   check_indices("rows", rows);
   check_indices("samples", samples);
+  check_indices("cursors", cursor);
   const int64_t n = rows ? rows.size(0) : images.size(0), c = images.size(1);
   check<ShapeError>(!samples || samples.size(0) == n, "[augment] ", samples ? samples.size(0) : 0, " samples for ", n,
                     " images");
@@ -62,7 +64,7 @@ Tensor augment(const Tensor& images_in, const Tensor& rows_in, const AugmentKey&
                     .device = images.device(),
                     .layout = Layout::channels_last});
   augment_forward(images.device(), y, as_dense(images), rows ? as_dense(rows) : Tensor(),
-                  AugmentKey{key_in.seed, key_in.epoch, samples ? as_dense(samples) : Tensor()}, o);
+                  AugmentKey{key_in.seed, key_in.epoch, samples ? as_dense(samples) : Tensor(), cursor}, o);
   return y;
 }
 
@@ -149,14 +151,17 @@ void write_images(Tensor& y, const Tensor& x, const Tensor& rows, const AugmentK
                   const Value& value) {
   const ImageWriter<C, In, To, Value> writer(x, y, o, value);
   const In* from = x.ptr<In>();
-  const detail::Placer place(o, key.seed, x.size(2), x.size(3), y.size(2), y.size(3));
+  const detail::Placer place(o, x.size(2), x.size(3), y.size(2), y.size(3));
   const int64_t* row = rows ? rows.ptr<int64_t>() : nullptr;
+  const int64_t* cursor = key.cursor ? key.cursor.ptr<int64_t>() : nullptr;
+  const uint64_t seed = cursor ? uint64_t(cursor[kCursorSeed]) : key.seed;
+  const int64_t epoch = cursor ? cursor[kCursorEpoch] : key.epoch;
   const int64_t* sample = key.samples ? key.samples.ptr<int64_t>() : nullptr;
   To* to = y.ptr<To>();
   const int64_t in_size = x.stride(0), out_size = y.stride(0);
   parallel_for(y.size(0), 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      writer.write(to + i * out_size, from + (row ? row[i] : i) * in_size, place(key.epoch, sample ? sample[i] : i));
+      writer.write(to + i * out_size, from + (row ? row[i] : i) * in_size, place(seed, epoch, sample ? sample[i] : i));
   });
 }
 

@@ -41,11 +41,13 @@ struct AugmentOptions {
   std::optional<Cutout> cutout = {};
 };
 
-/// Who is augmented. An undefined `samples` stands for 0..n-1.
+/// Who is augmented. An undefined `samples` stands for 0..n-1. A `cursor` (ops/next_rows.h) has seed and epoch on the
+/// images' device, where they are read instead of these.
 struct AugmentKey {
   uint64_t seed = 0;
   int64_t epoch = 0;
   Tensor samples = {};  // i64 [n]
+  Tensor cursor = {};
 };
 
 /// Four draws of one sample at one random step.

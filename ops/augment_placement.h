@@ -14,23 +14,23 @@ struct Placement {
 /// Draws for images of h x w that become out_h x out_w. Plain numbers, for kernels.
 class Placer {
  public:
-  Placer(const AugmentOptions& o, uint64_t seed, int64_t h, int64_t w, int64_t out_h, int64_t out_w)
-      : seed_(seed), h_(h), w_(w), out_h_(out_h), out_w_(out_w) {
+  Placer(const AugmentOptions& o, int64_t h, int64_t w, int64_t out_h, int64_t out_w)
+      : h_(h), w_(w), out_h_(out_h), out_w_(out_w) {
     if (o.crop) crop_ = {true, o.crop->draw, o.crop->padding};
     if (o.flip) flip_ = {true, o.flip->draw, o.flip->p};
     if (o.cutout) cutout_ = {true, o.cutout->draw, o.cutout->length};
   }
 
-  TANDEM_HOST_DEVICE Placement operator()(int64_t epoch, int64_t sample) const {
+  TANDEM_HOST_DEVICE Placement operator()(uint64_t seed, int64_t epoch, int64_t sample) const {
     Placement p;
     if (crop_.on) {
-      const auto draws = augment_draws(seed_, epoch, sample, crop_.draw);
+      const auto draws = augment_draws(seed, epoch, sample, crop_.draw);
       p.dy = below(draws[0], h_ + 2 * crop_.with - out_h_ + 1) - crop_.with;
       p.dx = below(draws[1], w_ + 2 * crop_.with - out_w_ + 1) - crop_.with;
     }
-    if (flip_.on) p.flip = augment_draws(seed_, epoch, sample, flip_.draw)[0] * 0x1p-32 < flip_.with;
+    if (flip_.on) p.flip = augment_draws(seed, epoch, sample, flip_.draw)[0] * 0x1p-32 < flip_.with;
     if (cutout_.on) {
-      const auto draws = augment_draws(seed_, epoch, sample, cutout_.draw);
+      const auto draws = augment_draws(seed, epoch, sample, cutout_.draw);
       p.hole = cutout_.with;
       p.hole_y = below(draws[0], out_h_) - cutout_.with / 2;
       p.hole_x = below(draws[1], out_w_) - cutout_.with / 2;
@@ -51,7 +51,6 @@ class Placer {
     return int64_t(uint64_t(bits) * uint64_t(n) >> 32);
   }
 
-  uint64_t seed_;
   int64_t h_, w_, out_h_, out_w_;
   Step<int64_t> crop_;  // with its padding
   Step<double> flip_;

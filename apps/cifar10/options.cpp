@@ -71,7 +71,7 @@ bool is_command(CLI::App& app, const std::string& word) {
 }
 
 void add_machine(CLI::App& app, MachineOptions& o) {
-  app.add_option("--device", o.device, "cpu, cpu:1, ...")->capture_default_str()->group("Machine");
+  app.add_option("--device", o.device, "cpu, cpu:1, cuda, cuda:1, ...")->capture_default_str()->group("Machine");
   app.add_option("--threads", o.threads, "0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str()
@@ -131,6 +131,8 @@ void add_train(CLI::App& app, TrainOptions& o) {
       ->group("Training");
   app.add_option("--seed", o.seed, "of weights, order and augmentation")->capture_default_str()->group("Training");
   add_machine(app, o.machine);
+  app.add_flag("--step-graph,!--no-step-graph", o.step_graph, "on GPUs: capture the training step, and replay it")
+      ->group("Machine");
   app.add_option("--parallel", o.parallel,
                  "dp: DataParallel; ddp: DistributedDataParallel, on threads or under tandem-run, srun, mpirun")
       ->check(CLI::IsMember({"none", "dp", "ddp"}))

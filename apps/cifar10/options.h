@@ -26,6 +26,7 @@ struct TrainOptions {
   uint64_t seed = 0;
   int workers = 1;
   MachineOptions machine;
+  bool step_graph = true;                   // on GPUs
   std::string parallel = "none";            // none, dp, ddp
   int replicas = 0;                         // 0: one for each GPU, core, or process of a launcher
   std::string checkpoint = "runs/cifar10";  // a folder

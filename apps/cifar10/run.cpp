@@ -16,10 +16,10 @@ std::unique_ptr<nn::Module> seeded_net(const TrainOptions& o, Device device) {
   return net;
 }
 
-data::DataLoader::Options loader_options(const TrainOptions& o, data::BatchShareSampler& share) {
+data::DataLoader::Options loader_options(const TrainOptions& o, data::BatchShareSampler& share, bool on_device) {
   return {.batch_size = share.share(),
           .sampler = share,
-          .num_workers = o.workers,
+          .num_workers = on_device ? 0 : o.workers,  // there is nothing left for them to do
           .seed = o.seed,
           .transform = train_transform(o.normalize)};
 }
@@ -71,13 +71,18 @@ Run::Run(const TrainOptions& o, const Datasets& sets, const Team& team)
       optimizer_(net_->parameters(), {.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay}),
       share_(data::RandomSampler(size_of_first(sets.train, o.limit_train), {.seed = o.seed}),
              {.batch_size = o.batch_size, .num_replicas = team.size(), .rank = team.rank()}),
-      loader_(first(sets.train, o.limit_train), loader_options(o, share_)),
-      test_loader_(first(sets.test, o.limit_test), test_options(o, team, size_of_first(sets.test, o.limit_test))),
+      loader_(first(data::on_device(sets.train, team.device), o.limit_train),
+              loader_options(o, share_, !team.device.is_cpu())),
+      test_loader_(first(data::on_device(sets.test, team.device), o.limit_test),
+                   test_options(o, team, size_of_first(sets.test, o.limit_test))),
       schedule_(make_schedule(o, optimizer_, share_.batches())),
       schedule_by_step_(o.schedule == "onecycle"),
       loss_sum_(zeros({}, {.dtype = Dtype::f64, .device = team.device})) {
   if (team_.group) ddp_.emplace(*net_, DistributedDataParallel::Options{.process_group = team_.group});
   if (!team_.replicas.empty()) dp_.emplace(*net_, team_.replicas);
+  if (o.step_graph && !team_.device.is_cpu())
+    graph_.emplace([this] { train(share_.share()); },
+                   StepGraph::Options{.devices = dp_ ? team_.replicas : std::vector{team_.device}});
   extra_ = describe(o.net, o.normalize, sets);
   extra_.merge(fixed_options(o, train_size()));
 }
@@ -93,6 +98,19 @@ Tensor Run::backward(const Tensor& images, const Tensor& labels, int64_t samples
   return loss.detach();
 }
 
+void Run::train(int64_t samples) {
+  optimizer_.zero_grad();
+  if (samples > 0) {
+    auto b = loader_.next();
+    loss_sum_.add_(backward(b->input.to(team_.device), b->target.to(team_.device), samples), double(samples));
+  } else {  // the last batch has fewer images than there are ranks: this one takes part with an image that counts
+            // nothing
+    backward(zeros({1, 3, 32, 32}, {.device = team_.device}), zeros({1}, {.dtype = Dtype::i64, .device = team_.device}),
+             0);
+  }
+  optimizer_.step();
+}
+
 int64_t Run::step() {
   if (batch() == batches()) {
     loader_.next();  // it sees the end, and begins the next epoch
@@ -102,16 +120,10 @@ int64_t Run::step() {
   context().random.step = uint64_t(progress.global_step);
   context().random.call = 0;
   context().random.row_offset = share_.before(size);
-  optimizer_.zero_grad();
-  if (mine > 0) {
-    auto b = loader_.next();
-    loss_sum_.add_(backward(b->input.to(team_.device), b->target.to(team_.device), mine), double(mine));
-  } else {  // the last batch has fewer images than there are ranks: this one takes part with an image that counts
-            // nothing
-    backward(zeros({1, 3, 32, 32}, {.device = team_.device}), zeros({1}, {.dtype = Dtype::i64, .device = team_.device}),
-             0);
-  }
-  optimizer_.step();
+  if (graph_ && mine == share_.share())
+    (*graph_)();
+  else
+    train(mine);
   if (schedule_ && schedule_by_step_) schedule_->step();
   ++progress.global_step;
   own_images_ += mine;

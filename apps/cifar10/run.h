@@ -50,6 +50,7 @@ class Run {
 
  private:
   Tensor backward(const Tensor& images, const Tensor& labels, int64_t samples);
+  void train(int64_t samples);
 
   const TrainOptions options_;
   const Team team_;
@@ -62,6 +63,7 @@ class Run {
   std::unique_ptr<nn::LRScheduler> schedule_;
   bool schedule_by_step_ = false;
   Tensor loss_sum_;                           // f64 [], on the device: over this epoch's own images
+  std::optional<StepGraph> graph_;            // of a step on a whole batch
   int64_t own_images_ = 0;                    // of this epoch so far, this rank's
   int64_t images_ = 0;                        // all ranks'
   std::map<std::string, std::string> extra_;  // what a checkpoint says beside that

@@ -96,6 +96,9 @@ TEST_CASE("cross_entropy of class indices") {
   check_case({.shape = {1, 1}}, true);
   check_case({.shape = {2, 3, 4}, .reduction = Reduction::none}, true);
   check_case({.shape = {300, 40}}, true);  // more than one part
+  check_case({.shape = {260, 3}, .weights = true, .ignore = 1}, true);
+  check_case({.shape = {2, 2500}, .reduction = Reduction::none}, true);
+  check_case({.shape = {2, 2500}, .weights = true, .smoothing = 0.1}, true);
 }
 
 TEST_CASE("cross_entropy of probabilities") {
@@ -104,6 +107,8 @@ TEST_CASE("cross_entropy of probabilities") {
     check_case({.shape = {3, 5, 4, 2}, .weights = true, .smoothing = 0.1, .reduction = r}, false);
   }
   check_case({.shape = {4}}, false);
+  check_case({.shape = {260, 3}}, false);
+  check_case({.shape = {2, 300}, .smoothing = 0.1}, false);
 }
 
 TEST_CASE("cross_entropy where every row is ignored: the mean is NaN, the sum 0, the gradient 0") {

@@ -102,6 +102,24 @@ TEST_CASE("gather") {
             .run = [](auto& in) { return gather(in[0], 0, in[1]); }});
 }
 
+TEST_CASE("what many indices pick adds up in their order") {
+  const int64_t n = 5000, rows = 60, width = 3;
+  std::vector<int64_t> index;
+  for (int64_t j = 0; j < n; ++j) index.push_back(j * j % 97 % rows);
+  std::vector<float> g, slices(size_t(rows * width), 0), elements(size_t(rows), 0);
+  for (int64_t j = 0; j < n * width; ++j) g.push_back(float(j % 1013) - 500);  // sums are exact
+  for (int64_t j = 0; j < n; ++j) {
+    elements[size_t(index[size_t(j)])] += g[size_t(j)];
+    for (int64_t k = 0; k < width; ++k) slices[size_t(index[size_t(j)] * width + k)] += g[size_t(j * width + k)];
+  }
+  Tensor which = from_vector(index, {n}), x = zeros({rows, width}, {.requires_grad = true});
+  index_select(x, 0, which).backward(from_vector(g, {n, width}));
+  CHECK(x.grad().to_vector() == slices);
+  Tensor v = zeros({rows}, {.requires_grad = true}), upstream = from_vector(g, {n * width}).slice(0, 0, n);
+  gather(v, 0, which).backward(upstream);
+  CHECK(v.grad().to_vector() == elements);
+}
+
 TEST_CASE("indices may be i32, and any dtype is picked from") {
   Tensor which = tensor({2, 0});
   CHECK(which.dtype() == Dtype::i32);

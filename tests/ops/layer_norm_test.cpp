@@ -39,7 +39,7 @@ TEST_CASE("layer_norm") {
   struct {
     Dims shape, normalized;
   } cases[] = {{{5, 6}, {6}},          {{2, 3, 20}, {20}},        {{2, 3, 5}, {3, 5}}, {{3, 4, 2, 5}, {5}},
-               {{3, 4, 2, 5}, {2, 5}}, {{3, 4, 2, 5}, {4, 2, 5}}, {{7}, {7}}};
+               {{3, 4, 2, 5}, {2, 5}}, {{3, 4, 2, 5}, {4, 2, 5}}, {{7}, {7}},          {{2, 2500}, {2500}}};
   for (auto& c : cases)
     check_op(
         {.name = message("layer_norm of ", c.shape, " over ", c.normalized),
@@ -71,6 +71,27 @@ TEST_CASE("layer_norm without weight, bias or both") {
             .reference = [&](auto& in) { return plain_layer_norm(in[0], 12, one, in[1]); },
             .tolerance = 2e-5,
             .half_tolerance = 5e-2});
+}
+
+TEST_CASE("layer_norm of half precision may have parameters, and their gradients, in f32") {
+  for (Dtype t : {Dtype::f16, Dtype::bf16}) {
+    Tensor x = random_tensor({6, 40}, {.dtype = t}), w = random_tensor({40}, {.dtype = Dtype::f32});
+    Tensor b = random_tensor({40}, {.dtype = Dtype::f32}), upstream = random_tensor({6, 40}, {.dtype = t});
+    auto run = [&](Dtype in, Dtype parameters) {
+      std::vector<Tensor> leaves{x.to(in), w.to(parameters), b.to(parameters)};
+      for (Tensor& l : leaves) (l = l.detach()).set_requires_grad();
+      Tensor y = layer_norm(leaves[0], {40}, leaves[1], leaves[2]);
+      y.backward(upstream.to(in));
+      CHECK(leaves[1].grad().dtype() == parameters);
+      return std::vector<Tensor>{y, leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
+    };
+    auto got = run(t, Dtype::f32), want = run(Dtype::f64, Dtype::f64);
+    const double eps = t == Dtype::f16 ? 4e-3 : 3e-2;  // a unit in the last place of results below 4
+    CHECK(max_difference(got[0], want[0]) < eps);
+    CHECK(max_difference(got[1], want[1]) < eps);
+    CHECK(max_difference(got[2], want[2]) < 1e-5);  // sums of exact values in f32
+    CHECK(max_difference(got[3], want[3]) < 1e-5);
+  }
 }
 
 TEST_CASE("layer_norm of nothing") {

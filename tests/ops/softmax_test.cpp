@@ -42,7 +42,8 @@ void check_softmax(const std::string& name, Tensor (*op)(const Tensor&, int), bo
   struct {
     Dims shape;
     int dims;
-  } cases[] = {{{}, 1}, {{5}, 1}, {{3, 20}, 2}, {{20, 70}, 2}, {{2, 3, 4}, 3}, {{3, 5, 4, 7}, 4}, {{2, 1, 3, 3}, 4}};
+  } cases[] = {{{}, 1},        {{5}, 1},          {{3, 20}, 2},      {{20, 70}, 2},
+               {{2, 3, 4}, 3}, {{3, 5, 4, 7}, 4}, {{2, 1, 3, 3}, 4}, {{2, 2500}, 2}};
   for (auto& c : cases)
     for (int dim = 0; dim < c.dims; ++dim)
       check_op({.name = message(name, " of ", c.shape, " along ", dim),

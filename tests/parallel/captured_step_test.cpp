@@ -38,13 +38,16 @@ State state_of(const nn::Module& net) {
   return all;
 }
 
-// The step's own samples, the same in every run.
-Batch batch_of(int step, int64_t n, int rank) {
+struct Samples {
+  Tensor x, y;  // on the CPU
+};
+
+// The step's own, the same in every run.
+Samples samples_of(int step, int64_t n, int rank) {
   manual_seed(uint64_t(100 * step + rank));
-  DeviceGuard host(cpu());
-  Batch b(n);
-  b.x = randn({n, 3, 8, 8});
-  return b;
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < n; ++i) labels.push_back(i * 7 % 5);
+  return {randn({n, 3, 8, 8}, {.device = cpu()}), from_vector(labels, {n}, {.device = cpu()})};
 }
 
 struct Course {
@@ -76,7 +79,7 @@ std::vector<State> train_ranks(int n, const Course& course) {
     };
     StepGraph step(one, {.devices = {current_device()}, .warm_up = 2, .inputs = {&x, &y}});
     for (int s = 0; s < kSteps; ++s) {
-      Batch b = batch_of(s, rank == 1 && s >= 4 ? course.last : 6, rank);
+      const Samples b = samples_of(s, rank == 1 && s >= 4 ? course.last : 6, rank);
       if (x && x.size(0) == b.x.size(0)) {
         x.copy_(b.x.to(current_device()));
         y.copy_(b.y.to(current_device()));
@@ -170,7 +173,7 @@ TEST_CASE("replays of DataParallel's steps are the eager ones bit for bit") {
         };
         StepGraph step(one, {.devices = test_devices(n), .warm_up = 2});
         for (int s = 0; s < kSteps; ++s) {
-          Batch b = batch_of(s, 7, 0);
+          const Samples b = samples_of(s, 7, 0);
           x.copy_(b.x.to(test_device()));
           y.copy_(b.y.to(test_device()));
           if (graph)
