@@ -1,6 +1,8 @@
 #include <tandem/core/error.h>
 #include <tandem/core/parallel_for.h>
+#include <tandem/parallel/blamed_process.h>
 #include <tandem/parallel/child_process.h>
+#include <tandem/parallel/error_text.h>
 #include <tandem/parallel/rank_environment.h>
 #include <tandem/parallel/spawn.h>
 
@@ -29,8 +31,8 @@ constexpr char kVariable[] = "TANDEM_SPAWN";
 constexpr milliseconds kHearCause{300};
 constexpr milliseconds kGrace{400};  // between SIGTERM and SIGKILL
 
-// What a child tells its parent: that it came to the call, that its function has returned, or what that threw, up to
-// kEnd.
+// What a child tells its parent: that it came to the call, that its function has returned, or which process its groups
+// blame and what the function threw, up to kEnd.
 constexpr char kCame = 'c', kReturned = 'r', kThrew = 't', kEnd = '\0';
 
 std::atomic<int> calls{0};       // so far
@@ -64,14 +66,8 @@ void tell(char what, const std::string& text = {}) {
   try {
     fn(rank);
     tell(kReturned);
-  } catch (const CommError& e) {
-    tell(kThrew, message(e.rank, ' ', e.what(), kEnd));
-    code = 1;
-  } catch (const std::exception& e) {
-    tell(kThrew, message(rank, ' ', e.what(), kEnd));
-    code = 1;
   } catch (...) {
-    tell(kThrew, message(rank, " an exception that says nothing", kEnd));
+    tell(kThrew, message(blamed_process(), ' ', error_text(std::current_exception()), kEnd));
     code = 1;
   }
   std::exit(code);

@@ -1,4 +1,5 @@
 #include <tandem/core/log.h>
+#include <tandem/parallel/blamed_process.h>
 #include <tandem/parallel/store_client.h>
 #include <tandem/parallel/store_group.h>
 #include <tandem/parallel/store_membership.h>
@@ -8,8 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <thread>
 
 namespace tandem {
@@ -197,10 +196,8 @@ void StoreMembership::ask(const Channel& channel, const std::string& what, bool 
   client_->post(StoreOp::who, question.body());
 }
 
-// To the launcher, which tells by it which process was the first to end.
 void StoreMembership::on_verdict(int culprit, const std::string& why) {
-  const char* path = std::getenv("TANDEM_ERROR_FILE");
-  if (path && *path) std::ofstream(path) << (culprit < 0 ? culprit : culprit / options_.ranks_of_process) << ' ' << why;
+  blame_process(culprit < 0 ? culprit : culprit / options_.ranks_of_process, why);
 }
 
 // Nobody goes on waiting for an answer.

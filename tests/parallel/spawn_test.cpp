@@ -2,9 +2,11 @@
 // in a process (so that what is executed again runs that case alone), told by the environment what is to happen.
 #include "tests/support/child.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 #include <tandem/core/error.h>
 #include <tandem/parallel/process_group.h>
+#include <tandem/parallel/run_replicas.h>
 #include <tandem/parallel/spawn.h>
 
 #include <doctest/doctest.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <sstream>
 #include <thread>
@@ -50,9 +53,6 @@ void fail(const std::string& what) {
     throw Error("found before the end");
   } else if (what == "throw something else") {
     throw 3;
-  } else if (what == "echo") {
-    std::this_thread::sleep_for(100ms);
-    throw Error("the cause");
   } else if (what == "kill") {
     ::raise(SIGKILL);
   } else if (what == "crash") {
@@ -63,6 +63,45 @@ void fail(const std::string& what) {
   } else if (what == "long") {
     throw Error(std::string(300'000, 'x'));
   }
+}
+
+// Collectives without end, of a group that hears rank 1's goodbye before its caller hears the reason.
+void reduce_for_ever(int rank) {
+  struct Late {
+    bool really;
+    ~Late() {
+      if (really) std::this_thread::sleep_for(100ms);
+    }
+  } late{rank == 1};
+  ProcessGroup group = init_process_group();
+  for (int i = 0;; ++i) {
+    Tensor x = ones({1000});
+    group.communicator().all_reduce(x);
+    if (rank != 1 || i < 3) continue;
+    write_text(variable("SAY_TO") + ".failed", message(Clock::now().time_since_epoch().count()));
+    throw Error("the cause");
+  }
+}
+
+// Two ranks in each process, of which rank 2, process 1's, comes to the first collective when all others have given up:
+// each of them throws that rank 2 lags behind.
+void lag() {
+  std::atomic<bool> given_up{false};
+  auto reduce = [&](int rank) {
+    if (rank == 2) given_up.wait(false);
+    struct Tell {
+      std::atomic<bool>& given_up;
+      bool really;
+      ~Tell() {
+        if (!really) return;
+        given_up = true;
+        given_up.notify_all();
+      }
+    } tell{given_up, rank == 3};
+    Tensor x = ones({1000});
+    current_process_group().communicator().all_reduce(x);
+  };
+  run_replicas(2, reduce, {.timeout = 1s});
 }
 
 // What each rank does.
@@ -81,6 +120,10 @@ void act(int rank) {
     Tensor x = full({3}, rank + 1.0);
     group.communicator().all_reduce(x);
     say(message(rank, ": ", x.to_vector<float>()[2]));
+  } else if (what == "echo") {
+    reduce_for_ever(rank);
+  } else if (what == "lag") {
+    lag();
   } else if (what == "nested") {
     try {
       spawn([](int) {}, 2);
@@ -88,11 +131,8 @@ void act(int rank) {
       say(e.what());
     }
   } else if (rank != 1) {
-    // Rank 0 is deaf: it must be killed. Rank 2 tells of rank 1's failure, before that is to be seen.
-    if (rank == 0) ::signal(SIGTERM, SIG_IGN);
+    if (rank == 0) ::signal(SIGTERM, SIG_IGN);  // it must be killed
     write_text(message(variable("SAY_TO"), ".up", rank), "");
-    if (rank == 0) sleep_for_ever();
-    if (what == "echo") throw CommError("rank 1 has died in all_reduce", 1);
     sleep_for_ever();
   } else {
     for (int other : {0, 2})
@@ -183,6 +223,14 @@ TEST_CASE("spawn: the first rank to fail is named, with the reason, and the othe
     for (auto& line : t.lines) said += line + "\n";
     CHECK(said == message("rank 1\n", why, "\nin time\n"));
   }
+}
+
+TEST_CASE("spawn: a process whose rank is to blame is named, where threads are ranks") {
+  Told t = tell("lag");
+  REQUIRE(t.lines.size() >= 2);
+  CHECK(t.lines[0] == "rank 1");
+  CHECK(t.lines[1].starts_with("[spawn] rank 1 of 3 threw: "));
+  CHECK(says(t.lines[1], "rank 2 lags behind"));
 }
 
 TEST_CASE("spawn: a main that takes another way in the rank is an error that says so") {
