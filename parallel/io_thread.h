@@ -1,6 +1,6 @@
-/// Not installed. IoThread: a thread that serves connections. It ends before the process's static objects do: who calls
-/// exit() with a group alive ends its part in it there, since what the thread uses (Asio's own static objects, say)
-/// ends next.
+/// Not installed. IoThread: a thread that serves connections. It goes on while a program's static objects end, a group
+/// among them says goodbye, and ends before the library's own: where exit() is called with a group alive, its part in
+/// it ends there, since what the thread uses (Asio's static objects, say) ends next.
 #pragma once
 #include <atomic>
 #include <functional>
