@@ -227,12 +227,15 @@ constexpr auto kPatience = 2000ms;  // of the group in which a checkpoint is wri
 TEST_CASE("a rank of which the first writes for long" * doctest::skip()) {
   auto o = from_environment();
   o.timeout = kPatience;
-  // However long processes take to start here: that is not what the deadline is for.
-  write("up" + std::to_string(o.rank), "");
-  for (int r = 0; r < o.world_size; ++r)
-    while (!std::filesystem::exists(variable("TEST_FOLDER") + "up" + std::to_string(r)))
-      std::this_thread::sleep_for(1ms);
+  auto await_all = [&](const std::string& sign) {
+    write(sign + std::to_string(o.rank), "");
+    for (int r = 0; r < o.world_size; ++r)
+      while (!std::filesystem::exists(variable("TEST_FOLDER") + sign + std::to_string(r)))
+        std::this_thread::sleep_for(1ms);
+  };
+  await_all("up");  // however long processes take to start here: that is not what the deadline is for
   auto group = init_process_group(o);
+  await_all("joined");  // nobody is stopped while others connect yet
   const int victim = std::atoi(variable("TEST_VICTIM").c_str());
   try {
     group.rank0_only([&] {
