@@ -20,8 +20,8 @@ Running& running() {
   return r;
 }
 
-// Ends after the static objects of programs, whose groups still say goodbye, since it is made before them; and before
-// what a serving thread uses of Asio and OpenSSL, since that is made before it.
+// Made when the shared library is loaded, before the static objects of programs, so that it ends after them and their
+// groups still say goodbye; and after what a serving thread uses of Asio and OpenSSL, so that it ends before that.
 struct AtExit {
   AtExit() {
     // Whatever is asked for (this costs nothing) has OpenSSL end where this call stands among the objects.
@@ -37,8 +37,7 @@ struct AtExit {
     for (IoThread* t : running().threads) t->stop();
   }
 };
-// The priority is for a static library, which has no order among its own objects and a program's.
-[[gnu::init_priority(101)]] AtExit at_exit;
+AtExit at_exit;
 
 }  // namespace
 

@@ -17,8 +17,9 @@ struct SpawnOptions {
 /// it. What `init_process_group` reads ("env://") is set: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
 /// MASTER_PORT, TANDEM_TOKEN. The processes end with the thread that calls this.
 ///
-/// Throws CommError with the first rank to fail and what it threw, or the signal that killed it; the others are then
-/// stopped, within a second. Throws Error when called in fn, or by two threads at once.
+/// Throws CommError with the first rank to fail (its process's number, also where threads are ranks in it) and what it
+/// threw, or the signal that killed it; the others are then stopped, within a second. Throws Error when called in fn,
+/// or by two threads at once.
 TANDEM_API void spawn(const std::function<void(int rank)>& fn, int n, SpawnOptions options = {});
 
 }  // namespace tandem
