@@ -2,6 +2,7 @@
 #include "tests/support/child.h"
 #include "tests/support/collective_cases.h"
 #include "tests/support/environment.h"
+#include "tests/support/in_use.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_device.h"
@@ -321,16 +322,6 @@ TEST_CASE("a group of one, by an address of its own") {
 }
 
 TEST_CASE("a thousand groups made and ended on one port leave no thread, descriptor or mapping behind") {
-  auto entries = [](const char* folder) {
-    const std::filesystem::directory_iterator all(folder);
-    return std::distance(begin(all), end(all));
-  };
-  // A thread that has been joined may stand there a moment longer.
-  auto comes_to = [&](const char* folder, ptrdiff_t n) {
-    const auto until = std::chrono::steady_clock::now() + 5s;
-    while (entries(folder) != n && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
-    return entries(folder) == n;
-  };
   const std::string address = message("tcp://127.0.0.1:", free_port());
   auto in_two_threads = [&](int groups) {
     auto rank = [&](int r) {
@@ -350,12 +341,11 @@ TEST_CASE("a thousand groups made and ended on one port leave no thread, descrip
     CHECK(error == "");
   };
   in_two_threads(2);  // what a first group makes once
-  const auto threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
+  const InUse before = in_use();
   const auto begin = std::chrono::steady_clock::now();
   in_two_threads(1000);
   MESSAGE("a thousand groups of two in ", (std::chrono::steady_clock::now() - begin) / 1ms, " ms");
-  CHECK(comes_to("/proc/self/task", threads));
-  CHECK(comes_to("/proc/self/fd", descriptors));
+  check_in_use(before);
   CHECK(count(read("/proc/self/maps"), "memfd:tandem") == 0);
 }
 

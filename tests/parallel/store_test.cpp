@@ -1,5 +1,6 @@
 // The store: its operations and their deadlines, and what it does with those who have no business there.
 #include "tests/support/environment.h"
+#include "tests/support/in_use.h"
 #include "tests/support/log_capture.h"
 
 #include <tandem/core/error.h>
@@ -49,11 +50,6 @@ bool is_closed(int fd, int ms) {
   while (recv_all(fd, bytes, 1, until)) {
   }
   return errno != ETIMEDOUT;
-}
-
-int entries(const char* folder) {
-  const std::filesystem::directory_iterator all(folder);
-  return int(std::distance(begin(all), end(all)));
 }
 
 }  // namespace
@@ -344,7 +340,7 @@ TEST_CASE("half-open connections are closed after two seconds") {
 TEST_CASE("a flood of connections keeps nobody out, and fills no log") {
   LogCapture log;
   Store master(serving()), member(client_of(master));
-  const int before = entries("/proc/self/fd");
+  const InUse before = in_use();
   std::vector<Descriptor> flood;
   std::atomic<bool> joined{false};
   std::thread newcomer;
@@ -362,14 +358,14 @@ TEST_CASE("a flood of connections keeps nobody out, and fills no log") {
   CHECK(joined);
   // The newest strangers may still be there; all older ones are gone.
   for (int i = 0; i < 200; ++i) CHECK(is_closed(flood[size_t(i)].get(), 1000));
-  CHECK(entries("/proc/self/fd") - before <= 300 + 64);
+  CHECK(in_use().descriptors - before.descriptors <= 300 + 64);
   CHECK(log.lines() < 20);
   CHECK(!log.find("too many have come").empty());
 }
 
 TEST_CASE("a store leaves no thread and no descriptor behind, and its sockets are close-on-exec") {
   { Store warm_up(serving()); }
-  const int threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
+  const InUse before = in_use();
   for (int i = 0; i < 20; ++i) {
     Store master(serving()), other(client_of(master));
     other.set("k", "v");
@@ -383,8 +379,7 @@ TEST_CASE("a store leaves no thread and no descriptor behind, and its sockets ar
           CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
       }
   }
-  CHECK(entries("/proc/self/task") == threads);
-  CHECK(entries("/proc/self/fd") == descriptors);
+  check_in_use(before);
 }
 
 TEST_CASE("a socket that is connected to itself counts as none") {

@@ -18,6 +18,9 @@ struct Outcome {
   std::chrono::milliseconds after{0};
 };
 
+/// Runs fn(rank) for each rank, on a thread of its own.
+std::vector<Outcome> in_threads(int ranks, const std::function<void(int rank)>& fn);
+
 /// Runs fn(group) once per rank, each on a thread of its own, in a group of that transport: "threads", or "shm" and
 /// "sockets" with a store.
 std::vector<Outcome> run_group(const std::string& transport, int ranks, const std::function<void(ProcessGroup&)>& fn,

@@ -1,6 +1,7 @@
 #include "tests/support/transport_checks.h"
 
 #include "tests/support/child.h"
+#include "tests/support/in_use.h"
 #include "tests/support/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -110,10 +111,6 @@ void exchange_and_check(TestRank& rank, const std::function<size_t(int, int)>& b
   rank.exchange(parts);
   for (int r = 0; r < n; ++r)
     check(r == me || in[size_t(r)] == message_of(r, alike ? 0 : me, bytes(r, me)), "what came from ", r, " is wrong");
-}
-
-size_t count(const std::string& folder) {
-  return size_t(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
 }
 
 size_t shared_mappings() {
@@ -306,7 +303,7 @@ void check_close(const MakeTransport& make) {
 
 void check_nothing_left(const MakeTransport& make) {
   run_ranks(2, make, [](TestRank& rank) { rank.barrier(); });
-  const size_t descriptors = count("/proc/self/fd"), threads = count("/proc/self/task");
+  const InUse before = in_use();
   for (int i = 0; i < 30; ++i) {
     const auto ends = run_ranks(3, make, [&](TestRank& rank) {
       rank.barrier();
@@ -314,8 +311,7 @@ void check_nothing_left(const MakeTransport& make) {
     });
     CHECK(ends[0].empty() == (i % 3 != 0));
   }
-  CHECK(count("/proc/self/fd") == descriptors);
-  CHECK(count("/proc/self/task") == threads);
+  check_in_use(before);
   CHECK(shared_mappings() == 0);
 }
 
