@@ -18,11 +18,11 @@ __global__ void means(T* y, const T* x, int64_t images, int64_t packs, Sides<Sid
       for (int64_t u = s.rows.begin(row); u < s.rows.end(row); ++u)
         for (int64_t v = s.cols.begin(col); v < s.cols.end(col); ++v) {
           const auto in = load<N>(image + (u * s.cols.size + v) * packs * N);
-          for (int k = 0; k < N; ++k) sum[k] += Compute<T>(in.v[k]);
+          for (int k = 0; k < N; ++k) sum[k] += widen(in.v[k]);
         }
       const auto divisor = Compute<T>(s.rows.weight(row) * s.cols.weight(col));
       Pack<T, N> out;
-      for (int k = 0; k < N; ++k) out.v[k] = T(sum[k] / divisor);
+      for (int k = 0; k < N; ++k) out.v[k] = narrow<T>(sum[k] / divisor);
       store(y + (r * items + i) * N, out);
     }
 }
@@ -39,14 +39,14 @@ __global__ void shares(T* gx, const T* gy, bool add, int64_t images, int64_t pac
       Pack<T, N> out{};
       if (add) out = load<N>(to);
       Compute<T> sum[N];
-      for (int k = 0; k < N; ++k) sum[k] = Compute<T>(out.v[k]);
+      for (int k = 0; k < N; ++k) sum[k] = widen(out.v[k]);
       for (int64_t u = s.rows.first(row); u < s.rows.last(row); ++u)
         for (int64_t v = s.cols.first(col); v < s.cols.last(col); ++v) {
           const auto divisor = Compute<T>(s.rows.weight(u) * s.cols.weight(v));
           const auto in = load<N>(image + (u * s.cols.windows + v) * packs * N);
-          for (int k = 0; k < N; ++k) sum[k] += Compute<T>(in.v[k]) / divisor;
+          for (int k = 0; k < N; ++k) sum[k] += widen(in.v[k]) / divisor;
         }
-      for (int k = 0; k < N; ++k) out.v[k] = T(sum[k]);
+      for (int k = 0; k < N; ++k) out.v[k] = narrow<T>(sum[k]);
       store(to, out);
     }
 }

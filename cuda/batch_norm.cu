@@ -39,7 +39,7 @@ struct TakeRow {
   __device__ void operator()(int64_t row, int64_t col, Moments<Compute<T>> (&acc)[N]) const {
     const auto v = load<N>(x + row * cols + col);
     const Compute<T> reciprocal = Compute<T>(1) / (acc[0].n + Compute<T>(1));
-    for (int k = 0; k < N; ++k) acc[k].take(Compute<T>(v.v[k]), reciprocal);
+    for (int k = 0; k < N; ++k) acc[k].take(widen(v.v[k]), reciprocal);
   }
 };
 
@@ -125,7 +125,7 @@ __global__ void normalize(T* y, const T* x, const S* mean, const S* invstd, cons
     for (int64_t r = first_row(); r < rows; r += row_step()) {
       const auto in = load<N>(x + r * cols + i * N);
       Pack<T, N> out;
-      for (int k = 0; k < N; ++k) out.v[k] = T((S(in.v[k]) - center[k]) * scale[k] + shift[k]);
+      for (int k = 0; k < N; ++k) out.v[k] = narrow<T>((widen(in.v[k]) - center[k]) * scale[k] + shift[k]);
       store(y + r * cols + i * N, out);
     }
   }
@@ -152,8 +152,8 @@ struct AddRow {
   __device__ void operator()(int64_t row, int64_t col, Sums<S> (&sums)[N]) const {
     const auto g = load<N>(gy + row * cols + col), in = load<N>(x + row * cols + col);
     for (int k = 0; k < N; ++k) {
-      sums[k].g += S(g.v[k]);
-      sums[k].along += S(g.v[k]) * (S(in.v[k]) - mean[col + k]);
+      sums[k].g += widen(g.v[k]);
+      sums[k].along += widen(g.v[k]) * (widen(in.v[k]) - mean[col + k]);
     }
   }
 };
@@ -189,8 +189,8 @@ __global__ void give_back(T* gx, bool add, const T* gy, const T* x, const S* mea
       if (training) in = load<N>(x + at);
       if (add) out = load<N>(gx + at);
       for (int k = 0; k < N; ++k) {
-        const S v = (S(g.v[k]) - average[k] - (S(in.v[k]) - center[k]) * slope[k]) * scale[k];
-        out.v[k] = T(add ? S(out.v[k]) + v : v);
+        const S v = (widen(g.v[k]) - average[k] - (widen(in.v[k]) - center[k]) * slope[k]) * scale[k];
+        out.v[k] = narrow<T>(add ? widen(out.v[k]) + v : v);
       }
       store(gx + at, out);
     }

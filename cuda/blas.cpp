@@ -23,10 +23,11 @@ std::string describe(const BlasProduct& p) {
 
 // TANDEM_BLAS(p, call): throws with the call's text where it fails; `p` is the product it is for.
 [[noreturn]] void fail(cublasStatus_t status, const char* expression, const BlasProduct& p) {
-  int device = 0;
-  cudaGetDevice(&device);
-  throw DeviceError(message("[", context().op, "] ", cuda(device), ": ", cublasLtGetStatusString(status), " from ",
-                            expression, " for ", describe(p)));
+  const bool late = status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR;
+  fail(status == CUBLAS_STATUS_ALLOC_FAILED ? Cause::no_memory
+       : late                               ? Cause::any_kernel
+                                            : Cause::this_call,
+       message(cublasLtGetStatusString(status), " from ", expression, " for ", describe(p)));
 }
 #define TANDEM_BLAS(p, expression)                                                                \
   do {                                                                                            \

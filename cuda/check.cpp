@@ -46,18 +46,23 @@ void note_op(int device) {
   ops.count.store(n + 1, std::memory_order_relaxed);
 }
 
-void fail(cudaError_t error, const char* expression, const char* file, int line) {
+void fail(Cause cause, const std::string& what) {
   int device = 0;
   cudaGetDevice(&device);
   cudaGetLastError();  // forgotten, where CUDA can forget it
-  const char* name = std::strrchr(file, '/');
-  std::string text = message("[", context().op, "] ", cuda(device), ": ", cudaGetErrorString(error), " (",
-                             cudaGetErrorName(error), ") from ", expression, " at ", name ? name + 1 : file, ":", line);
-  if (error == cudaErrorMemoryAllocation) throw OutOfMemoryError(text);
-  if (!synchronous())
+  std::string text = message("[", context().op, "] ", cuda(device), ": ", what);
+  if (cause == Cause::no_memory) throw OutOfMemoryError(text);
+  if (cause == Cause::any_kernel && !synchronous())
     text += message("; an earlier kernel may be its cause: the last ops there were ", last_ops_of(device),
                     ". TANDEM_CUDA_SYNC=1 names the one");
   throw DeviceError(text);
+}
+
+void fail(cudaError_t error, const char* expression, const char* file, int line) {
+  const char* name = std::strrchr(file, '/');
+  fail(error == cudaErrorMemoryAllocation ? Cause::no_memory : Cause::any_kernel,
+       message(cudaGetErrorString(error), " (", cudaGetErrorName(error), ") from ", expression, " at ",
+               name ? name + 1 : file, ":", line));
 }
 
 void after_launch(cudaStream_t stream) {

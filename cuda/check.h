@@ -8,6 +8,10 @@ namespace tandem::cuda_impl {
 /// Throws DeviceError with the expression, the device, and the ops that may have caused it (OutOfMemoryError where
 /// that is what it is).
 [[noreturn]] void fail(cudaError_t error, const char* expression, const char* file, int line);
+/// What may have made a library's call fail.
+enum class Cause { this_call, no_memory, any_kernel };
+/// The same for CUDA's libraries; `what` names the call, its error and the sizes it was for.
+[[noreturn]] void fail(Cause cause, const std::string& what);
 /// Waits for the stream after every launch where TANDEM_CUDA_SYNC=1, so that an error names the op that made it.
 void after_launch(cudaStream_t stream);
 

@@ -12,7 +12,7 @@ struct AddRow {
   template <int N>
   __device__ void operator()(int64_t row, int64_t col, Compute<T> (&sums)[N]) const {
     const auto v = load<N>(x + row * cols + col);
-    for (int k = 0; k < N; ++k) sums[k] += Compute<T>(v.v[k]);
+    for (int k = 0; k < N; ++k) sums[k] += widen(v.v[k]);
   }
 };
 

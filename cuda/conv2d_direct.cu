@@ -42,7 +42,7 @@ __global__ void backward_data(T* gx, bool add, const T* gy, const T* w, Geometry
   for (int64_t r = first_row(); r < g.images * g.rows.size; r += row_step())
     for (int64_t item = first_item(); item < items; item += item_step()) {
       const int64_t c = item % g.in, group = c / g.group_in;
-      Compute<T> sum = add ? Compute<T>(gx[r * items + item]) : Compute<T>(0);
+      Compute<T> sum = add ? widen(gx[r * items + item]) : Compute<T>(0);
       for (int64_t u = 0; u < g.rows.kernel; ++u) {
         const int64_t i = g.rows.window(r % g.rows.size, u);
         if (i < 0) continue;
@@ -51,11 +51,11 @@ __global__ void backward_data(T* gx, bool add, const T* gy, const T* w, Geometry
           if (j < 0) continue;
           const T* from = gy + ((r / g.rows.size * g.rows.windows + i) * g.cols.windows + j) * g.out;
           for (int64_t k = group * g.group_out; k < (group + 1) * g.group_out; ++k)
-            sum += Compute<T>(from[k]) *
-                   Compute<T>(w[((k * g.rows.kernel + u) * g.cols.kernel + v) * g.group_in + c % g.group_in]);
+            sum +=
+                widen(from[k]) * widen(w[((k * g.rows.kernel + u) * g.cols.kernel + v) * g.group_in + c % g.group_in]);
         }
       }
-      gx[r * items + item] = T(sum);
+      gx[r * items + item] = narrow<T>(sum);
     }
 }
 
@@ -68,7 +68,7 @@ __global__ void backward_weight(T* gw, bool add, const T* gy, const T* x, Geomet
     for (int64_t item = first_item(); item < items; item += item_step()) {
       const int64_t c = k / g.group_out * g.group_in + item % g.group_in;
       const int64_t u = item / g.group_in / g.cols.kernel, v = item / g.group_in % g.cols.kernel;
-      double sum = add ? double(Compute<T>(gw[k * items + item])) : 0;
+      double sum = add ? double(widen(gw[k * items + item])) : 0;
       for (int64_t n = 0; n < g.images; ++n)
         for (int64_t i = 0; i < g.rows.windows; ++i) {
           const int64_t row = g.rows.pixel(i, u);
@@ -76,11 +76,11 @@ __global__ void backward_weight(T* gw, bool add, const T* gy, const T* x, Geomet
           Compute<T> of_row = 0;
           for (int64_t j = 0; j < g.cols.windows; ++j)
             if (const int64_t col = g.cols.pixel(j, v); col >= 0)
-              of_row += Compute<T>(gy[((n * g.rows.windows + i) * g.cols.windows + j) * g.out + k]) *
-                        Compute<T>(x[((n * g.rows.size + row) * g.cols.size + col) * g.in + c]);
+              of_row += widen(gy[((n * g.rows.windows + i) * g.cols.windows + j) * g.out + k]) *
+                        widen(x[((n * g.rows.size + row) * g.cols.size + col) * g.in + c]);
           sum += double(of_row);
         }
-      gw[k * items + item] = T(Compute<T>(sum));
+      gw[k * items + item] = narrow<T>(Compute<T>(sum));
     }
 }
 

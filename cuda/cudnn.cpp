@@ -9,6 +9,8 @@
 
 #include <cudnn.h>
 
+#include <algorithm>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -33,25 +35,12 @@ struct Problem {
 
   Problem(Direction d, const Tensor& x, const Tensor& w, const Tensor& y, const Conv2dOptions& o)
       : direction(d), dtype(x.dtype()), s(x, w, y, o) {}
-  std::array<int64_t, 18> key() const {
-    return {int64_t(direction),
-            int64_t(dtype),
-            s.n,
-            s.in,
-            s.h,
-            s.w,
-            s.out,
-            s.kh,
-            s.kw,
-            s.o.stride.h,
-            s.o.stride.w,
-            s.o.padding.h,
-            s.o.padding.w,
-            s.o.dilation.h,
-            s.o.dilation.w,
-            s.o.groups,
-            deterministic + 2 * tf32,
-            timed};
+  using Sizes = std::array<int64_t, sizeof(detail::ConvShape) / sizeof(int64_t)>;  // which holds nothing else
+  using Key = std::array<int64_t, std::tuple_size_v<Sizes> + 1>;
+  Key key() const {
+    Key key{int64_t(direction) << 16 | int64_t(dtype) << 8 | timed << 2 | tf32 << 1 | deterministic};
+    std::ranges::copy(std::bit_cast<Sizes>(s), key.begin() + 1);
+    return key;
   }
   std::string describe() const {
     auto pair = [](Pair p) { return message(p.h, 'x', p.w); };
@@ -62,13 +51,17 @@ struct Problem {
 };
 
 [[noreturn]] void fail(cudnnStatus_t status, const char* expression, const Problem& p) {
-  int device = 0;
-  cudaGetDevice(&device);
   char last[512] = "";
   cudnnGetLastErrorString(last, sizeof last);
-  throw DeviceError(message("[", context().op, "] ", cuda(device), ": ", cudnnGetErrorString(status), " from ",
-                            expression, " for ", p.describe(), *last ? "; cuDNN says: " : "", last));
+  const auto category = CUDNN_STATUS_CATEGORY(status);
+  const bool late = category == CUDNN_STATUS_EXECUTION_FAILED || category == CUDNN_STATUS_INTERNAL_ERROR;
+  fail(status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ? Cause::no_memory
+       : late                                                         ? Cause::any_kernel
+                                                                      : Cause::this_call,
+       message(cudnnGetErrorString(status), " from ", expression, " for ", p.describe(), *last ? "; cuDNN says: " : "",
+               last));
 }
+bool refuses(cudnnStatus_t status) { return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED; }
 // TANDEM_CUDNN(problem, call): throws with the call's text where it fails.
 #define TANDEM_CUDNN(p, expression)                                                             \
   do {                                                                                          \
@@ -97,8 +90,8 @@ struct Dnn {
   explicit Dnn(const On& on) : device(on.device().index), stream(on) {}
 
   std::mutex mutex;
-  cudnnHandle_t handle{};
-  detail::PlanCache<Plan, 18> plans;
+  Handle<cudnnHandle_t, cudnnDestroy> handle;
+  detail::PlanCache<Plan, std::tuple_size_v<Problem::Key>> plans;
 };
 
 Dnn& dnn_of(const On& on) {
@@ -241,7 +234,7 @@ std::vector<Candidate> ranked(Dnn& dnn, const Problem& p, const Plan& plan) {
   typename D::Found found[kMostAlgorithms];
   int count = 0;
   const cudnnStatus_t status = D::rank(dnn.handle, plan, kMostAlgorithms, &count, found);
-  if (status == CUDNN_STATUS_NOT_SUPPORTED) return {};
+  if (refuses(status)) return {};
   if (status != CUDNN_STATUS_SUCCESS) fail(status, "ranking its algorithms", p);
   return usable<typename D::Found>(p, {found, size_t(count)});
 }
@@ -333,8 +326,10 @@ bool with_plan(const On& on, const Problem& p, F&& f) {
   Dnn& dnn = dnn_of(on);
   std::lock_guard l(dnn.mutex);
   if (!dnn.handle) {
-    TANDEM_CUDNN(p, cudnnCreate(&dnn.handle));
-    TANDEM_CUDNN(p, cudnnSetStream(dnn.handle, on));
+    Handle<cudnnHandle_t, cudnnDestroy> made;
+    TANDEM_CUDNN(p, cudnnCreate(made.out()));
+    TANDEM_CUDNN(p, cudnnSetStream(made, on));
+    dnn.handle = std::move(made);
   }
   Plan& plan = dnn.plans.get(p.key(), [&] { return make_plan<D>(dnn, on, p); });
   if (!plan.found) return false;
@@ -350,7 +345,7 @@ bool forward_with_bias(Dnn& dnn, const On& on, const Problem& p, const Plan& pla
   const cudnnStatus_t status = cudnnConvolutionBiasActivationForward(
       dnn.handle, &one, plan.x, x.raw(), plan.w, w.raw(), plan.convolution, cudnnConvolutionFwdAlgo_t(plan.algorithm),
       workspace.raw(), plan.workspace, &zero, plan.y, y.raw(), plan.bias, b.raw(), plan.no_activation, plan.y, y.raw());
-  if (status == CUDNN_STATUS_NOT_SUPPORTED) return false;
+  if (refuses(status)) return false;
   if (status != CUDNN_STATUS_SUCCESS) fail(status, "cudnnConvolutionBiasActivationForward", p);
   after_launch(on);
   return true;

@@ -1,6 +1,6 @@
-// Kernels of our own and not cuDNN's: with a winner's number for each window, 2x2 windows side by side move 42 bytes an
-// f32 output in both passes, where cuDNN's backward, which reads the input again, moves 60; and equal values, NaN and
-// windows beyond the image are treated as they are on the CPU.
+// Kernels of our own and not cuDNN's: with a winner's number for each window, both passes of 2x2 windows side by side
+// move 42 bytes an f32 output, and cuDNN's 60, whose backward reads the input again; and equal values, NaN and windows
+// beyond the image are treated as they are on the CPU.
 #include <tandem/cuda/packs.h>
 #include <tandem/cuda/row_grid.h>
 #include <tandem/ops/max_pool2d.h>
@@ -27,6 +27,9 @@ struct Geometry {
              int(k.stride.h),   int(k.padding.h),  int(k.dilation.h)},
         cols{int(x.shape()[3]), int(y.shape()[3]), int(k.kernel.w),
              int(k.stride.w),   int(k.padding.w),  int(k.dilation.w)} {}
+  // Where item `i` of a row of pixels lies: in 32 bits, because a division of 64 takes a GPU a hundred steps.
+  __device__ int pixel(int64_t i) const { return int(i) / packs; }
+  __device__ int pack(int64_t i) const { return int(i) % packs; }
   // Windows that lie side by side and cover the image.
   bool is_2x2() const {
     auto fits = [](const Side& s) {
@@ -40,8 +43,8 @@ struct Geometry {
 template <class T, int N, class Winner>
 __device__ void contend(Pack<T, N>& best, Pack<Winner, N>& winner, const Pack<T, N>& v, int at) {
   for (int k = 0; k < N; ++k) {
-    const Compute<T> value(v.v[k]);
-    if (value > Compute<T>(best.v[k]) || value != value) {
+    const auto value = widen(v.v[k]);
+    if (value > widen(best.v[k]) || value != value) {
       best.v[k] = v.v[k];
       winner.v[k] = Winner(at);
     }
@@ -50,7 +53,7 @@ __device__ void contend(Pack<T, N>& best, Pack<Winner, N>& winner, const Pack<T,
 
 template <class T>
 __device__ T minus_infinity() {
-  return T(-std::numeric_limits<Compute<T>>::infinity());
+  return narrow<T>(-std::numeric_limits<Compute<T>>::infinity());
 }
 
 // winner is null where nobody will ask.
@@ -61,7 +64,7 @@ __global__ void pool(T* y, Winner* winner, const T* x, Geometry g) {
     const T* image = x + r / height * g.rows.size * g.cols.size * channels;
     const int top = int(r % height) * g.rows.stride - g.rows.padding;
     for (int64_t i = first_item(); i < items; i += item_step()) {
-      const int left = int(i / g.packs) * g.cols.stride - g.cols.padding;
+      const int left = g.pixel(i) * g.cols.stride - g.cols.padding;
       Pack<T, N> best;
       Pack<Winner, N> won;
       for (int k = 0; k < N; ++k) {
@@ -75,7 +78,7 @@ __global__ void pool(T* y, Winner* winner, const T* x, Geometry g) {
         for (int v = 0; v < g.cols.kernel; ++v) {
           const int col = left + v * g.cols.dilation;
           if (col < 0 || col >= g.cols.size) continue;
-          const auto value = load<N>(image + (int64_t(row) * g.cols.size + col) * channels + i % g.packs * N);
+          const auto value = load<N>(image + (int64_t(row) * g.cols.size + col) * channels + g.pack(i) * N);
           const int at = u * g.cols.kernel + v;
           if (first) {
             best = value;
@@ -99,7 +102,7 @@ __global__ void pool_2x2(T* y, Winner* winner, const T* x, Geometry g) {
   const int64_t width = g.cols.size * channels;
   for (int64_t r = first_row(); r < g.images * g.rows.windows; r += row_step())
     for (int64_t i = first_item(); i < items; i += item_step()) {
-      const T* p = x + 2 * r * width + i / g.packs * 2 * channels + i % g.packs * N;
+      const T* p = x + 2 * r * width + g.pixel(i) * 2 * channels + g.pack(i) * N;
       Pack<T, N> best = load<N>(p);
       const Pack<T, N> v1 = load<N>(p + channels), v2 = load<N>(p + width), v3 = load<N>(p + width + channels);
       Pack<Winner, N> won{};
@@ -122,22 +125,22 @@ __global__ void collect(T* gx, const T* gy, const Winner* winner, bool add, Geom
       Pack<T, N> out{};
       if (add) out = load<N>(to);
       Compute<T> sum[N];
-      for (int k = 0; k < N; ++k) sum[k] = Compute<T>(out.v[k]);
+      for (int k = 0; k < N; ++k) sum[k] = widen(out.v[k]);
       for (int u = g.rows.kernel - 1; u >= 0; --u) {
         const int top = int(r % height) + g.rows.padding - u * g.rows.dilation;
         if (top < 0 || top % g.rows.stride != 0 || top / g.rows.stride >= g.rows.windows) continue;
         for (int v = g.cols.kernel - 1; v >= 0; --v) {
-          const int left = int(i / g.packs) + g.cols.padding - v * g.cols.dilation;
+          const int left = g.pixel(i) + g.cols.padding - v * g.cols.dilation;
           if (left < 0 || left % g.cols.stride != 0 || left / g.cols.stride >= g.cols.windows) continue;
-          const int64_t at = image + (int64_t(top / g.rows.stride) * g.cols.windows + left / g.cols.stride) * channels +
-                             i % g.packs * N;
+          const int64_t at =
+              image + (int64_t(top / g.rows.stride) * g.cols.windows + left / g.cols.stride) * channels + g.pack(i) * N;
           const auto gradient = load<N>(gy + at);
           const auto won = load<N>(winner + at);
           for (int k = 0; k < N; ++k)
-            if (won.v[k] == Winner(u * g.cols.kernel + v)) sum[k] += Compute<T>(gradient.v[k]);
+            if (won.v[k] == Winner(u * g.cols.kernel + v)) sum[k] += widen(gradient.v[k]);
         }
       }
-      for (int k = 0; k < N; ++k) out.v[k] = T(sum[k]);
+      for (int k = 0; k < N; ++k) out.v[k] = narrow<T>(sum[k]);
       store(to, out);
     }
   }
@@ -151,13 +154,13 @@ __global__ void spread_2x2(T* gx, const T* gy, const Winner* winner, bool add, G
     for (int64_t i = first_item(); i < items; i += item_step()) {
       const auto gradient = load<N>(gy + (r * items + i) * N);
       const auto won = load<N>(winner + (r * items + i) * N);
-      T* first = gx + 2 * r * width + i / g.packs * 2 * channels + i % g.packs * N;
+      T* first = gx + 2 * r * width + g.pixel(i) * 2 * channels + g.pack(i) * N;
       for (int at = 0; at < 4; ++at) {
         T* to = first + at / 2 * width + at % 2 * channels;
         Pack<T, N> out{};
         if (add) out = load<N>(to);
         for (int k = 0; k < N; ++k)
-          if (won.v[k] == Winner(at)) out.v[k] = T(Compute<T>(out.v[k]) + Compute<T>(gradient.v[k]));
+          if (won.v[k] == Winner(at)) out.v[k] = narrow<T>(widen(out.v[k]) + widen(gradient.v[k]));
         store(to, out);
       }
     }
