@@ -13,11 +13,15 @@ struct StepOptions {
   int steps = 15;
   int threads = 0;
   bool split = false;  // time over kernels
+  std::string device = "cpu";
+  std::string trace;  // of a simulated GPU's step: a file for its timeline
   bool json = false;
   bool one = false;  // this process measures one row: its peak memory is the row's
 };
 
 int step(const StepOptions& o);
+/// The same on a GPU, its images there, eagerly and as a graph; on a simulated one with what the step asks of it.
+int device_step(const StepOptions& o);
 int toy(bool json);
 int data(bool json);
 int start(int runs, bool json);

@@ -82,6 +82,10 @@ int main(int argc, char** argv) {
   c_step->add_option("--threads", o.threads, "0: all cores")->capture_default_str();
   c_step->add_flag("--split", o.split, "also the time of each kernel");
   c_step->add_flag("--json", o.json, "a JSON line for each row");
+  c_step->add_option("--device", o.device, "cpu, cuda, cuda:1 ...; ./run tandem-bench also takes sim")
+      ->capture_default_str();
+  c_step->add_option("--trace", o.trace,
+                     "on a simulated GPU: writes the predicted timeline of a step, as a chrome trace");
   c_step->add_flag("--one", o.one)->group("");
 
   auto* c_ops = app.add_subcommand("ops", "single ops, forward and backward (Google Benchmark)");
@@ -103,7 +107,7 @@ int main(int argc, char** argv) {
 
   CLI11_PARSE(app, argc, argv);
   try {
-    if (*c_step) return step(o);
+    if (*c_step) return o.device == "cpu" ? step(o) : device_step(o);
     if (*c_ops) return ops(c_ops->remaining());
     if (*c_toy) return toy(json);
     if (*c_data) return data(json);

@@ -1,16 +1,29 @@
 #include "counters.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <string>
 
 #include "allocations.h"
 #include "arena.h"
+#include "device_profile.h"
+#include "quoted.h"
 #include "settings.h"
 
 namespace simgpu {
 
 simgpu_counts counts{};
+
+namespace {
+
+std::string field(const char* name, double value) {
+  char text[96];
+  std::snprintf(text, sizeof text, "\"%s\": %.17g", name, value);
+  return text;
+}
+
+}  // namespace
 
 namespace {
 
@@ -92,6 +105,44 @@ void simgpu_reset_counts() {
 void simgpu_for_each_operation(void (*f)(void*, const simgpu_operation_counts*), void* context) {
   std::lock_guard lock(runtime_mutex());
   for (const auto& [name, o] : operations()) f(context, &o);
+}
+
+const char* simgpu_profile() { return kProfile.name; }
+
+const char* simgpu_report() {
+  static std::string report;
+  simgpu_counts c;
+  simgpu_get_counts(&c);
+  std::lock_guard lock(runtime_mutex());
+  report = "{";
+  const std::pair<const char*, double> totals[] = {{"kernels", double(c.kernels)},
+                                                   {"library_calls", double(c.library_calls)},
+                                                   {"device_copies", double(c.device_copies)},
+                                                   {"fills", double(c.fills)},
+                                                   {"host_copies", double(c.host_copies)},
+                                                   {"host_copy_bytes", double(c.host_copy_bytes)},
+                                                   {"peer_copies", double(c.peer_copies)},
+                                                   {"peer_copy_bytes", double(c.peer_copy_bytes)},
+                                                   {"graphs", double(c.graphs)},
+                                                   {"graph_nodes", double(c.graph_nodes)},
+                                                   {"allocations", double(c.allocations)},
+                                                   {"pinned_allocations", double(c.pinned_allocations)},
+                                                   {"host_waits", double(c.host_waits)},
+                                                   {"peak_bytes", double(c.peak_bytes)},
+                                                   {"bytes_read", double(c.bytes_read)},
+                                                   {"bytes_written", double(c.bytes_written)},
+                                                   {"flops", c.flops}};
+  for (const auto& [name, value] : totals) report += field(name, value) + ", ";
+  report += "\"operations\": [";
+  const char* separator = "";
+  for (const auto& [name, o] : operations()) {
+    report += std::string(separator) + "{\"name\": " + quoted(o.name) + ", " + field("runs", double(o.runs)) + ", " +
+              field("bytes_read", double(o.bytes_read)) + ", " + field("bytes_written", double(o.bytes_written)) +
+              ", " + field("flops", o.flops) + ", " + field("device_us", o.device_us) + "}";
+    separator = ", ";
+  }
+  report += "]}";
+  return report.c_str();
 }
 
 }  // extern "C"

@@ -1,5 +1,7 @@
 #include "timeline.h"
 
+#include "quoted.h"
+
 #include <simgpu/simgpu.h>
 
 #include <algorithm>
@@ -56,15 +58,6 @@ double host_cost_us(const Item& item) {
 }
 
 bool is_of_host(const Access& a) { return !in_arena(reinterpret_cast<uintptr_t>(a.data)); }
-
-std::string quoted(const std::string& text) {
-  std::string q = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') q += '\\';
-    q += c;
-  }
-  return q + '"';
-}
 
 }  // namespace
 

@@ -42,6 +42,9 @@ struct simgpu_operation_counts {
 };
 void simgpu_for_each_operation(void (*f)(void* context, const struct simgpu_operation_counts* counts), void* context);
 
+/// All of that as one JSON object, for tools that don't know these structs; it stays until the next call.
+const char* simgpu_report(void);
+
 /// 1 where accesses are reported: the library, or the program, was compiled so.
 int simgpu_is_checked(void);
 /// The seed of this process.
@@ -64,6 +67,9 @@ void simgpu_delay_links_ms(double ms);
 // How long a real GPU (device_profile.h) would take: every operation as long as its bytes or its arithmetic at full
 // speed, whichever is longer, and a launch's costs; streams of a device overlap without disturbing each other. A bound,
 // no forecast.
+
+/// Which GPU that is.
+const char* simgpu_profile(void);
 
 /// The calling thread's time so far, as it would pass on such a machine, in microseconds: with its launches and waits,
 /// without what else it does.
