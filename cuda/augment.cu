@@ -61,7 +61,10 @@ __global__ void augment_kernel(To* y, const In* x, Images im, Placer place, Key 
                                int64_t first, int channels) {
   __shared__ Placement drawn;
   const int64_t i = blockIdx.x, row = rows ? rows[i] : i;
-  if (threadIdx.x == 0) drawn = key.place(place, i);
+  if (threadIdx.x == 0) {
+    const Placement mine = key.place(place, i);
+    drawn = mine;
+  }
   __syncthreads();
   const Placement& p = drawn;
   const bool there = in_range(row, i);

@@ -35,9 +35,20 @@ class QueuedWork final : public WorkState {
     return nullptr;
   }
   void wait() const override {
-    host_.wait();
-    membership_->check();
-    (*launched_)->join();
+    std::exception_ptr error;
+    try {
+      host_.wait();
+      membership_->check();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (!error) return (*launched_)->join();
+    // The caller may free what the device still uses.
+    if (*launched_) try {
+        (*launched_)->join();
+      } catch (const Error&) {  // of a device that has failed, too
+      }
+    std::rethrow_exception(error);
   }
 
  private:

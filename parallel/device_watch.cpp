@@ -5,6 +5,14 @@ namespace tandem {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{2};  // between two looks at the same item
+// For the device to end what was aborted: its memory is in use until then.
+constexpr std::chrono::milliseconds kAbortPatience{1000};
+
+void await_end(Launched& work) try {
+  const auto until = Clock::now() + kAbortPatience;
+  while (!work.is_completed() && Clock::now() < until) std::this_thread::sleep_for(kPause);
+} catch (const Error&) {  // of a device that has failed
+}
 
 }  // namespace
 
@@ -19,6 +27,7 @@ DeviceWatch::~DeviceWatch() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  if (!items_.empty()) await_end(*items_.back()->work);
 }
 
 void DeviceWatch::add(std::shared_ptr<Launched> work, const Header& header, const std::string& label,
@@ -72,6 +81,7 @@ bool DeviceWatch::is_over(Item& item) try {
   membership_->report(membership_->rank(),
                       message("[", item.header, "] failed on rank ", membership_->rank(), "'s device: ", why));
   engine_->abort(why);
+  await_end(*item.work);
   return true;
 }
 

@@ -14,7 +14,7 @@ class DeviceWatch {
  public:
   DeviceWatch(std::shared_ptr<Membership> membership, std::shared_ptr<Channel> channel,
               std::shared_ptr<DeviceEngine> engine);
-  /// Does not wait for what is under way.
+  /// What is under way must have been aborted.
   ~DeviceWatch();
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;

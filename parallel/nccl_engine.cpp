@@ -24,6 +24,7 @@ using Kind = Collective::Kind;
 
 // How long who ends waits for the others to end, too. Its own part is done: it doesn't need them.
 constexpr std::chrono::milliseconds kFarewell{200};
+constexpr std::chrono::milliseconds kAbortPatience{1000};
 using cuda_impl::On;
 
 // Streams are never destroyed: those of communicators that have ended serve the next ones.
@@ -95,6 +96,13 @@ class Mark final : public Launched {
   const Device device_;
   cudaEvent_t event_{};
 };
+
+// After an abort, which the device takes a moment to hear of.
+void await_end(Mark&& mark) {
+  const auto until = std::chrono::steady_clock::now() + kAbortPatience;
+  while (!mark.is_completed() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 ncclDataType_t type_of(Dtype d) {
   switch (d) {
@@ -228,11 +236,17 @@ std::shared_ptr<Launched> NcclEngine::launch(const Collective& c, std::optional<
   On on(device_);
   OnStream scope(stream_);
   ready.join();
-  switch (c.kind) {
-    case Kind::all_reduce:
-    case Kind::reduce:
-    case Kind::reduce_scatter: reduce(c, factor, check); break;
-    default: exchange(c, check);
+  try {
+    switch (c.kind) {
+      case Kind::all_reduce:
+      case Kind::reduce:
+      case Kind::reduce_scatter: reduce(c, factor, check); break;
+      default: exchange(c, check);
+    }
+  } catch (...) {  // its memory may be in use
+    abort();
+    await_end(Mark(stream_));
+    throw;
   }
   return std::make_shared<Mark>(stream_);
 }
